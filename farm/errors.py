@@ -1,0 +1,103 @@
+"""The error tree of the farm.
+
+    FarmError
+    ├── InputError            the plate, a picture or a request is not usable: fail now, say where
+    │   └── NotFoundError     the named thing does not exist
+    ├── PolicyError           consent, licence or a gate says no
+    ├── RecipeError           the recipe or a model cannot do what is asked
+    ├── ConflictError         the thing is not in a state that allows this (a second cancel, a used idempotency key)
+    ├── StaleLeaseError       this attempt was superseded, cancelled or reaped: drop all its work
+    ├── OutOfMemoryError      device or host memory ran out: shrink and try again, free of charge
+    ├── InterruptedTaskError  the worker drains or was told to stop: hand the task back, free of charge
+    └── InfrastructureError   database, store, broker or disk: back off and try again
+
+Every message says what went wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ErrorClass(StrEnum):
+    """How the farm reacts to an error; stored with each failed attempt."""
+
+    INPUT = "input"
+    POLICY = "policy"
+    RECIPE = "recipe"
+    CONFLICT = "conflict"
+    STALE_LEASE = "stale_lease"
+    OUT_OF_MEMORY = "out_of_memory"
+    INTERRUPTED = "interrupted"
+    INFRASTRUCTURE = "infrastructure"
+    UNKNOWN = "unknown"
+
+
+class FarmError(Exception):
+    """Base of all errors that the farm raises on purpose.
+
+    Parameters
+    ----------
+    what: one sentence, what went wrong.
+    where: the thing it happened to (a file, a field, a frame, a byte offset), or "".
+    do: one sentence, what the reader can do about it, or "".
+    """
+
+    error_class = ErrorClass.UNKNOWN
+
+    def __init__(self, what: str, *, where: str = "", do: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.do = do
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head} {self.do}" if self.do else head
+
+
+class InputError(FarmError):
+    error_class = ErrorClass.INPUT
+
+
+class NotFoundError(InputError):
+    pass
+
+
+class PolicyError(FarmError):
+    error_class = ErrorClass.POLICY
+
+
+class RecipeError(FarmError):
+    error_class = ErrorClass.RECIPE
+
+
+class ConflictError(FarmError):
+    error_class = ErrorClass.CONFLICT
+
+
+class StaleLeaseError(FarmError):
+    error_class = ErrorClass.STALE_LEASE
+
+
+class OutOfMemoryError(FarmError):
+    error_class = ErrorClass.OUT_OF_MEMORY
+
+
+class InterruptedTaskError(FarmError):
+    error_class = ErrorClass.INTERRUPTED
+
+
+class InfrastructureError(FarmError):
+    error_class = ErrorClass.INFRASTRUCTURE
+
+
+def classify(error: BaseException) -> ErrorClass:
+    """The class of any exception; foreign ones are UNKNOWN, but for memory and disk."""
+    if isinstance(error, FarmError):
+        return error.error_class
+    if isinstance(error, MemoryError):
+        return ErrorClass.OUT_OF_MEMORY
+    if isinstance(error, OSError):
+        return ErrorClass.INFRASTRUCTURE
+    return ErrorClass.UNKNOWN

@@ -1,0 +1,52 @@
+"""The plate's frames in presentation order: the truth about "which frames"."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Presentation-order frames of one video stream.
+
+    Attributes
+    ----------
+    time_base: seconds a tick, exact.
+    pts: int64[n], strictly increasing.
+    duration: int64[n], ticks that each frame stays on screen (the last one's from its packet, or the median).
+    key: bool[n], whether the frame is a key frame.
+    """
+
+    time_base: Fraction
+    pts: NDArray[np.int64]
+    duration: NDArray[np.int64]
+    key: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+    def seconds(self, first: int, last: int) -> float:
+        """Length on screen of frames [first, last)."""
+        return float((self.end_pts(last) - int(self.pts[first])) * self.time_base)
+
+    def end_pts(self, last: int) -> int:
+        """The pts at which frame `last` - 1 leaves the screen."""
+        return int(self.pts[last]) if last < len(self) else int(self.pts[-1] + self.duration[-1])
+
+    def to_bytes(self) -> bytes:
+        """A compact, versioned form (NumPy .npz)."""
+        out = io.BytesIO()
+        base = np.array([self.time_base.numerator, self.time_base.denominator], np.int64)
+        np.savez_compressed(out, version=np.int64(1), time_base=base, pts=self.pts, duration=self.duration, key=self.key)
+        return out.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Timeline:
+        with np.load(io.BytesIO(data), allow_pickle=False) as z:
+            base = Fraction(int(z["time_base"][0]), int(z["time_base"][1]))
+            return cls(base, z["pts"], z["duration"], z["key"])
