@@ -1,0 +1,43 @@
+# Every command of the project; `make help` lists them.
+PY := .venv/bin/python
+export PYTHONWARNINGS ?= default
+
+.PHONY: help setup lock check test test-unit test-integration test-acceptance demo clean
+
+help: ## list the commands
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
+
+setup: .venv/ready ## make .venv and install from the lock file
+
+.venv/ready: requirements.lock pyproject.toml
+	python3 -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+lock: ## resolve pyproject.toml into requirements.lock again (needs uv)
+	uv pip compile pyproject.toml --extra s3 --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
+
+check: setup ## lint, format and types
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+test: setup ## every test tier, against real services that the tests start themselves
+	.venv/bin/pytest --cov --cov-report=term:skip-covered
+
+test-unit: setup ## tests without services
+	.venv/bin/pytest tests/unit
+
+test-integration: setup ## tests with real PostgreSQL, Valkey, S3 and ffmpeg
+	.venv/bin/pytest tests/integration
+
+test-acceptance: setup ## tests with real processes, real clips and a real browser
+	.venv/bin/pytest tests/acceptance
+
+demo: setup ## render the sample plate through an embedded farm
+	.venv/bin/farm demo
+
+clean: ## remove what can be made again
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
