@@ -1,6 +1,5 @@
 # Every command of the project; `make help` lists them.
 PY := .venv/bin/python
-export PYTHONWARNINGS ?= default
 
 .PHONY: help setup lock check test test-unit test-integration test-acceptance demo clean
 

@@ -1,4 +1,4 @@
-"""What is known of a plate before anything is decoded: its streams, colour, clock and warnings, as plain data (JSON)."""
+"""What is known of a plate before decoding: its streams, colour, clock and warnings, as plain data (JSON)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class _Facts(BaseModel):
 
 
 class ColourFacts(_Facts):
-    """Names as FFmpeg writes them; "unknown" where the plate is silent."""
+    """Names as FFmpeg writes them ("bt709", "smpte2084", "bt2020nc"); "unknown" where the plate is silent.
+
+    `range` is "tv" (limited) or "pc" (full); `chroma_location` is "left", "center", "topleft", ...
+    """
 
     primaries: str = "unknown"
     transfer: str = "unknown"

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.media.facts import ColourFacts
+
 Plane = NDArray[np.uint8] | NDArray[np.uint16]
 
 
@@ -32,20 +34,6 @@ class SampleFormat:
     alpha: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Colour:
-    """Colour description in FFmpeg's names ("bt709", "smpte2084", "bt2020nc", ...); "unknown" where the plate is silent.
-
-    `range` is "tv" (limited) or "pc" (full) or "unknown"; `chroma_location` is "left", "center", "topleft", ...
-    """
-
-    primaries: str = "unknown"
-    transfer: str = "unknown"
-    matrix: str = "unknown"
-    range: str = "unknown"
-    chroma_location: str = "unknown"
-
-
 @dataclass(slots=True)
 class Frame:
     """One picture.
@@ -63,7 +51,7 @@ class Frame:
 
     planes: tuple[Plane, ...]
     format: SampleFormat
-    colour: Colour
+    colour: ColourFacts
     pts: int
     index: int
     concealed: bool = False

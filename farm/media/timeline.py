@@ -42,7 +42,8 @@ class Timeline:
         """A compact, versioned form (NumPy .npz)."""
         out = io.BytesIO()
         base = np.array([self.time_base.numerator, self.time_base.denominator], np.int64)
-        np.savez_compressed(out, version=np.int64(1), time_base=base, pts=self.pts, duration=self.duration, key=self.key)
+        arrays = {"pts": self.pts, "duration": self.duration, "key": self.key}
+        np.savez_compressed(out, version=np.int64(1), time_base=base, **arrays)
         return out.getvalue()
 
     @classmethod
