@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class Timeline:
         """A compact, versioned form (NumPy .npz)."""
         out = io.BytesIO()
         base = np.array([self.time_base.numerator, self.time_base.denominator], np.int64)
-        arrays = {"pts": self.pts, "duration": self.duration, "key": self.key}
+        arrays: dict[str, Any] = {"pts": self.pts, "duration": self.duration, "key": self.key}
         np.savez_compressed(out, version=np.int64(1), time_base=base, **arrays)
         return out.getvalue()
 
