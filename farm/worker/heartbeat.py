@@ -1,0 +1,106 @@
+"""The thread that keeps an attempt's lease alive and hears when the attempt has to stop."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+import structlog
+
+from farm.errors import FarmError, InterruptedTaskError, StaleLeaseError
+
+log = structlog.get_logger(__name__)
+
+EXIT_DISOBEYED = 70
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One report: units done so far (frames), and what the attempt is busy with."""
+
+    done: int
+    note: str
+
+
+class Answer(Protocol):
+    """What the control plane says to a beat: `alive` False ends the attempt, `reason` says why."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+class Heartbeat:
+    """Beats every `seconds` while the `with` block runs; `check()` in the block raises when it has to stop.
+
+    Parameters
+    ----------
+    beat: reports to the control plane, answers whether to go on; its errors are logged and tried again, since a
+        database that is away for a moment ends no attempt (the lease decides).
+    draining: says whether the worker was told to leave at once.
+    grace: seconds that a stopped attempt has to come back before its process is ended: a call stuck in native code
+        hears no exception.
+    exit_process: ends this process; injected for tests.
+    """
+
+    def __init__(
+        self,
+        beat: Callable[[Beat], Answer],
+        seconds: float,
+        *,
+        draining: Callable[[], bool] = lambda: False,
+        grace: float = 30.0,
+        exit_process: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._beat = beat
+        self._seconds = seconds
+        self._draining = draining
+        self._grace = grace
+        self._exit_process = exit_process
+        self._finished = threading.Event()
+        self._stop: FarmError | None = None
+        self._done = 0
+        self._note = ""
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def progress(self, done: int, note: str) -> None:
+        """Say how far the attempt is; goes out with the next beat."""
+        self._done, self._note = done, note
+
+    def check(self) -> None:
+        """Raise StaleLeaseError or InterruptedTaskError when this attempt has to stop. Cheap: call it per frame."""
+        if self._stop is not None:
+            raise self._stop
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finished.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._finished.wait(self._seconds):
+            if self._draining():
+                self._stop = InterruptedTaskError("The worker was told to leave.", do="The task is handed back.")
+                break
+            try:
+                answer = self._beat(Beat(self._done, self._note))
+            except Exception as error:
+                log.warning("heartbeat failed", error=str(error))
+                continue
+            if not answer.alive:
+                self._stop = StaleLeaseError(f"The attempt has to stop: {answer.reason}.")
+                break
+        if self._stop is not None and not self._finished.wait(self._grace):
+            log.error("attempt did not stop; ending the process", grace_seconds=self._grace)
+            self._exit_process(EXIT_DISOBEYED)

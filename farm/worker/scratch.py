@@ -1,0 +1,47 @@
+"""Scratch folders of attempts: made for one, gone after it, and swept when their process died without a word."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+
+class Scratch:
+    """Folders under `root`, named by process (id and start time, since ids are used again) and attempt."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    @contextmanager
+    def folder(self, attempt_id: str) -> Iterator[Path]:
+        """An empty folder that is removed with all it holds at the end, whatever happens."""
+        path = self._root / f"{_process_name(os.getpid())}.{attempt_id}"
+        path.mkdir(mode=0o700)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def sweep(self) -> int:
+        """Remove the folders of processes that are gone; returns how many."""
+        swept = 0
+        for path in self._root.iterdir():
+            process = path.name.partition(".")[0]
+            pid = process.partition("-")[0]
+            if pid.isdigit() and process != _process_name(int(pid)):
+                shutil.rmtree(path, ignore_errors=True)
+                swept += 1
+        return swept
+
+
+def _process_name(pid: int) -> str:
+    try:
+        return f"{pid}-{int(psutil.Process(pid).create_time() * 100)}"
+    except psutil.NoSuchProcess:
+        return f"{pid}-gone"

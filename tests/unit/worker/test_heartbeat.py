@@ -1,0 +1,83 @@
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from farm.errors import InterruptedTaskError, StaleLeaseError
+from farm.worker.heartbeat import EXIT_DISOBEYED, Beat, Heartbeat
+
+
+@dataclass
+class Said:
+    alive: bool
+    reason: str = ""
+
+
+def wait_for_stop(heartbeat: Heartbeat) -> None:
+    """Run checks until one raises, as a render loop does."""
+    tick = threading.Event()
+    while not tick.wait(0.001):
+        heartbeat.check()
+
+
+def test_progress_goes_out_with_the_beat() -> None:
+    beats: list[Beat] = []
+    heard = threading.Event()
+
+    def beat(report: Beat) -> Said:
+        beats.append(report)
+        heard.set()
+        return Said(alive=True)
+
+    with Heartbeat(beat, 0.001) as heartbeat:
+        heartbeat.progress(7, "rendering")
+        heard.clear()
+        assert heard.wait(5)
+        heartbeat.check()
+    assert beats[-1] == Beat(7, "rendering")
+
+
+def test_a_lost_lease_stops_the_attempt() -> None:
+    with (
+        pytest.raises(StaleLeaseError, match="cancelled by a person"),
+        Heartbeat(lambda report: Said(alive=False, reason="cancelled by a person"), 0.001) as heartbeat,
+    ):
+        wait_for_stop(heartbeat)
+
+
+def test_a_database_that_is_away_ends_nothing() -> None:
+    calls = 0
+    enough = threading.Event()
+
+    def beat(report: Beat) -> Said:
+        nonlocal calls
+        calls += 1
+        if calls > 3:
+            enough.set()
+            return Said(alive=True)
+        raise ConnectionError("gone")
+
+    with Heartbeat(beat, 0.001) as heartbeat:
+        assert enough.wait(5)
+        heartbeat.check()
+
+
+def test_a_draining_worker_hands_the_task_back() -> None:
+    with (
+        pytest.raises(InterruptedTaskError),
+        Heartbeat(lambda report: Said(alive=True), 0.001, draining=lambda: True) as heartbeat,
+    ):
+        wait_for_stop(heartbeat)
+
+
+def test_an_attempt_that_does_not_stop_ends_its_process() -> None:
+    codes: list[int] = []
+    ended = threading.Event()
+
+    def end(code: int) -> None:
+        codes.append(code)
+        ended.set()
+
+    with Heartbeat(lambda report: Said(alive=False), 0.001, grace=0.001, exit_process=end):
+        assert ended.wait(5)
+    assert codes == [EXIT_DISOBEYED]
