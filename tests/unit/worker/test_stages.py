@@ -15,7 +15,8 @@ def test_the_producer_is_never_more_than_its_queue_ahead() -> None:
 
     def produce() -> Iterator[int]:
         nonlocal made
-        for made in range(1, 50):
+        while made < 50:
+            made += 1
             yield made
 
     for item in ahead(produce(), 2):
@@ -29,8 +30,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
 
     seen = []
     with pytest.raises(ValueError, match="broken"):
-        for item in ahead(produce(), 4):
-            seen.append(item)
+        seen.extend(ahead(produce(), 4))
     assert seen == [1]
 
 
