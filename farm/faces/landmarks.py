@@ -1,0 +1,81 @@
+"""The 478 face landmarks: 468 mesh vertices and ten iris points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.faces.detect import Detection
+from farm.faces.geometry import Affine, apply, bounding_box, crop_around, invert, scale_of
+from farm.faces.mesh import VERTICES
+from farm.faces.network import Network
+
+COUNT = 478
+_CROP = 256
+_MARGIN = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Landmarks:
+    """Attributes
+    ----------
+    points: float64[478, 3], x and y in pixels of the picture, z in the same scale (smaller is nearer).
+    presence: 0..1, how sure the network is that the crop shows a face.
+    """
+
+    points: NDArray[np.float64]
+    presence: float
+
+    def moved(self, affine: Affine) -> Landmarks:
+        return Landmarks(apply(affine, self.points), self.presence)
+
+
+class Landmarker:
+    """Runs the landmark network on a level crop, then again on the crop that its own points ask for.
+
+    The second pass makes the points independent of how the detector's box happened to fall, which is most of the
+    jitter of a single pass.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def __call__(self, picture: NDArray[np.uint8], face: Detection) -> Landmarks:
+        """Landmarks of a detected face in a BGR picture (h, w, 3)."""
+        eyes = face.five[1] - face.five[0]
+        centre = (face.box[:2] + face.box[2:]) / 2
+        rough = self._run(picture, crop_around(centre, face.size * _MARGIN, _angle(eyes), _CROP))
+        return self.refine(picture, rough.points)
+
+    def refine(self, picture: NDArray[np.uint8], points: NDArray[np.float64]) -> Landmarks:
+        """Landmarks of the face that lies about where `points` (478, >=2) say."""
+        return self._run(picture, crop_for(points))
+
+    def _run(self, picture: NDArray[np.uint8], affine: Affine) -> Landmarks:
+        crop = cv2.warpAffine(picture, affine, (_CROP, _CROP), flags=_sampling(affine), borderMode=cv2.BORDER_REPLICATE)
+        tensor = np.ascontiguousarray(crop[:, :, ::-1], np.float32)[None] / np.float32(255)
+        outputs = self._network.run(input_12=tensor)
+        points = outputs["Identity"].reshape(COUNT, 3).astype(np.float64)
+        logit = float(outputs["Identity_1"].reshape(-1)[0])
+        return Landmarks(apply(invert(affine), points), 1 / (1 + float(np.exp(-logit))))
+
+
+def crop_for(points: NDArray[np.floating]) -> Affine:
+    """The level crop that the network expects around a face with these points."""
+    plane = np.asarray(points, np.float64)[:VERTICES, :2]
+    angle = _angle((plane[263] + plane[362]) - (plane[33] + plane[133]))
+    turned = apply(crop_around(plane.mean(axis=0), 1.0, angle, 1), plane)
+    box = bounding_box(turned)
+    centre = apply(invert(crop_around(plane.mean(axis=0), 1.0, angle, 1)), ((box[:2] + box[2:]) / 2)[None])[0]
+    return crop_around(centre, float((box[2:] - box[:2]).max()) * _MARGIN, angle, _CROP)
+
+
+def _angle(vector: NDArray[np.float64]) -> float:
+    return float(np.arctan2(vector[1], vector[0]))
+
+
+def _sampling(affine: Affine) -> int:
+    return cv2.INTER_AREA if scale_of(affine) < 0.5 else cv2.INTER_LINEAR
