@@ -1,0 +1,96 @@
+"""Engine, sessions, and the border at which database errors become the farm's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session, sessionmaker
+
+from farm.errors import InfrastructureError
+
+T = TypeVar("T")
+Sessions = sessionmaker[Session]
+
+# serialization failure, deadlock, lock timeout: the transaction did nothing and may be run again
+_RETRY_STATES = frozenset({"40001", "40P01", "55P03"})
+
+
+def make_engine(
+    url: str,
+    *,
+    application: str = "farm",
+    pool_size: int = 5,
+    statement_seconds: float = 30.0,
+    lock_seconds: float = 15.0,
+) -> Engine:
+    """An engine for `postgresql://` (psycopg 3) whose connections cannot hang the farm.
+
+    Connections are checked before use, so a restarted server costs one retry. `statement_seconds` and `lock_seconds`
+    bound every statement and every wait for a lock; an idle open transaction is ended by the server after a minute.
+    """
+    parsed = make_url(url).set(drivername="postgresql+psycopg")
+    options = {
+        "statement_timeout": f"{statement_seconds * 1000:.0f}",
+        "lock_timeout": f"{lock_seconds * 1000:.0f}",
+        "idle_in_transaction_session_timeout": "60000",
+        "timezone": "UTC",
+    }
+    return create_engine(
+        parsed,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_timeout=10,
+        pool_pre_ping=True,
+        connect_args={
+            "application_name": application,
+            "connect_timeout": 5,
+            "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
+        },
+    )
+
+
+def make_sessions(engine: Engine) -> Sessions:
+    """The session factory. Objects stay readable after the commit; `READ COMMITTED` is what the claims count on."""
+    return sessionmaker(engine, expire_on_commit=False)
+
+
+def transact(
+    sessions: Sessions,
+    work: Callable[[Session], T],
+    *,
+    tries: int = 5,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Run `work` in one transaction and commit it; try again when the database says that trying again is right.
+
+    Deadlocks, serialization failures and lost connections are retried with growing pauses (0.05 s, doubled). After a
+    lost connection a commit may have happened unseen: every use case of `farm.jobs` may be called twice, so that does
+    no harm. Anything else that the database refuses is raised as InfrastructureError.
+    """
+    for attempt in range(1, tries + 1):
+        try:
+            with sessions.begin() as session:
+                return work(session)
+        except DBAPIError as error:
+            if attempt == tries or not _may_retry(error):
+                raise InfrastructureError(
+                    f"The database refused: {type(error.orig).__name__} {_sqlstate(error)}".strip(),
+                    where="PostgreSQL",
+                    do="See that it runs and accepts connections (farm doctor); the farm tries again by itself.",
+                ) from error
+            sleep(0.05 * 2 ** (attempt - 1))
+    raise AssertionError("unreachable")
+
+
+def _sqlstate(error: DBAPIError) -> str:
+    return getattr(error.orig, "sqlstate", None) or ""
+
+
+def _may_retry(error: DBAPIError) -> bool:
+    state = _sqlstate(error)
+    # class 08 and 57P: connection lost or server going down; no state at all: the client lost the connection itself
+    return error.connection_invalidated or state in _RETRY_STATES or state[:3] in {"57P"} or state[:2] in {"08", ""}

@@ -1,0 +1,52 @@
+"""Who works: workers and their slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, String, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from farm.db.base import Base, Made, empty_json, empty_list, state_column
+from farm.db.enums import RequestedState, WorkerState
+
+
+class Worker(Base):
+    """A machine's worker process. `state` is what it says it is, `requested` what an operator wants it to become.
+
+    `after_task`: the wish may wait until the current task has ended. `capabilities` holds GPUs, providers, encoders,
+    versions as the worker measured them. `wire` is the newest claim format that it understands.
+    """
+
+    __tablename__ = "worker"
+    __table_args__ = (Index("ix_worker_live", "seen_at", postgresql_where=text("state <> 'offline'")),)
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    name: Mapped[str] = mapped_column(String(200))
+    state: Mapped[WorkerState] = state_column(WorkerState, WorkerState.STARTING)
+    reason: Mapped[str] = mapped_column(server_default="")
+    requested: Mapped[RequestedState | None] = state_column(RequestedState)
+    after_task: Mapped[bool] = mapped_column(server_default=text("true"))
+    tags: Mapped[list[str]] = empty_list()
+    capabilities: Mapped[dict[str, Any]] = empty_json()
+    rate: Mapped[float | None]
+    schedule: Mapped[dict[str, Any] | None]
+    version: Mapped[str] = mapped_column(String(64), server_default="")
+    wire: Mapped[int] = mapped_column(server_default="1")
+    started_at: Mapped[Made]
+    seen_at: Mapped[Made]
+
+
+class SlotRow(Base):
+    """One child process of a worker and the memory that it may use."""
+
+    __tablename__ = "slot"
+    __table_args__ = (CheckConstraint("vram_mb >= 0", name="vram_mb"),)
+
+    worker_id: Mapped[str] = mapped_column(ForeignKey("worker.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    device: Mapped[str] = mapped_column(String(100), server_default="cpu")
+    vram_mb: Mapped[int] = mapped_column(server_default="0")
+    kinds: Mapped[list[str]] = empty_list()
+    models: Mapped[list[str] | None]
+    codecs: Mapped[list[str] | None]

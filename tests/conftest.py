@@ -1,0 +1,3 @@
+"""Fixtures for every tier."""
+
+pytest_plugins = ["tests.postgres"]
