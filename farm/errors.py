@@ -10,6 +10,7 @@
     ├── OutOfMemoryError      device or host memory ran out: shrink and try again, free of charge
     ├── InterruptedTaskError  the worker drains or was told to stop: hand the task back, free of charge
     └── InfrastructureError   database, store, broker or disk: back off and try again
+        └── DiskFullError     no room for what is asked: a person has to make some
 
 Every message says what went wrong, where, and what to do about it.
 """
@@ -90,6 +91,10 @@ class InterruptedTaskError(FarmError):
 
 class InfrastructureError(FarmError):
     error_class = ErrorClass.INFRASTRUCTURE
+
+
+class DiskFullError(InfrastructureError):
+    pass
 
 
 def classify(error: BaseException) -> ErrorClass:
