@@ -1,0 +1,323 @@
+"""Models ready to run: verified weights in ONNX Runtime sessions, each with one thread of its own.
+
+Nothing here touches a GPU at import; ONNX Runtime itself is imported with the first model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.errors import FarmError, InfrastructureError, OutOfMemoryError, RecipeError
+from farm.inference import providers as ep
+from farm.inference.catalogue import Catalogue
+from farm.inference.library import ModelLibrary
+from farm.inference.licences import LicencePolicy
+from farm.inference.spec import ModelSpec, Tensor
+
+Array = NDArray[Any]
+
+_QUIET = 3  # errors only: ONNX Runtime warns of every missing GPU at start
+_OUT_OF_MEMORY = ("failed to allocate", "out of memory", "bad_alloc", "cudaerrormemoryallocation")
+
+
+@cache
+def runtime() -> Any:
+    """The onnxruntime module, quiet, with the CUDA libraries of installed wheels on its path."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(_QUIET)
+    return onnxruntime
+
+
+@cache
+def _preload_cuda() -> None:
+    runtime().preload_dlls()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What an attempt's record says of one model: what was asked for and what really ran."""
+
+    name: str
+    precision: str
+    sha256: str
+    licence: str
+    requested: tuple[str, ...]
+    actual: str
+    skipped: tuple[ep.Skipped, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Model:
+    """One network in one session. `run` may be called from any thread; the work is done by the session's own.
+
+    A session that is run from ever new threads grows (onnxruntime #29351), and two threads in one session may share
+    buffers; one thread per session rules both out.
+    """
+
+    def __init__(self, spec: ModelSpec, session: Any, use: ModelUse) -> None:
+        self.spec = spec
+        self.use = use
+        self._session = session
+        self._pid = os.getpid()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model-{spec.name}")
+        self._inputs = {tensor.name: tensor for tensor in spec.inputs}
+        self._given = _agree(spec, session)
+
+    @property
+    def provider(self) -> str:
+        """The provider that really runs it."""
+        return self.use.actual
+
+    def run(self, **inputs: Array) -> dict[str, Array]:
+        """Outputs by the contract's names for inputs by the contract's names; arrays are cast to the contract's type.
+
+        Raises RecipeError where the inputs are not those of the contract, OutOfMemoryError, InfrastructureError.
+        """
+        if os.getpid() != self._pid:
+            raise RecipeError(
+                "A model was used in another process than the one that loaded it.",
+                where=f"model {self.spec.name}",
+                do="Load models in the process that runs them.",
+            )
+        return self._thread.submit(self._run, inputs).result()
+
+    def run_batch(self, **inputs: Array) -> dict[str, Array]:
+        """Like `run` for n samples along the first axis, in one call where the graph allows it, else one by one.
+
+        An input with one sample serves all of them.
+        """
+        count = max(int(array.shape[0]) for array in inputs.values())
+        whole = {
+            name: np.broadcast_to(array, (count, *array.shape[1:])) if array.shape[0] == 1 else array
+            for name, array in inputs.items()
+        }
+        if count == 1 or self.spec.runtime.dynamic_batch:
+            return self.run(**whole)
+        parts = [self.run(**{name: array[i : i + 1] for name, array in whole.items()}) for i in range(count)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+        self._session = None
+
+    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        feed = {self._inputs[name].in_graph: self._ready(name, array) for name, array in self._checked(inputs).items()}
+        names = [tensor.in_graph for tensor in self.spec.outputs]
+        try:
+            values = self._session.run(names, feed)
+        except Exception as error:
+            raise _translated(error, self.spec.name) from error
+        return {tensor.name: np.asarray(value) for tensor, value in zip(self.spec.outputs, values, strict=True)}
+
+    def _checked(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        unknown = sorted(set(inputs) - set(self._inputs))
+        missing = sorted(
+            name
+            for name, tensor in self._inputs.items()
+            if name not in inputs and not (tensor.optional and tensor.in_graph not in self._given)
+        )
+        if unknown or missing:
+            raise RecipeError(
+                f"Wrong inputs: unknown {unknown}, missing {missing}.",
+                where=f"model {self.spec.name}",
+                do=f"Give: {', '.join(self._inputs)}.",
+            )
+        return {name: array for name, array in inputs.items() if self._inputs[name].in_graph in self._given}
+
+    def _ready(self, name: str, array: Array) -> Array:
+        tensor = self._inputs[name]
+        if not _fits(tensor, array.shape):
+            raise RecipeError(
+                f"Input {name} has shape {tuple(array.shape)}, the contract says {tensor.shape}.",
+                where=f"model {self.spec.name}",
+                do="Prepare the input as the catalogue entry says.",
+            )
+        return np.ascontiguousarray(array, dtype=np.dtype(tensor.dtype))
+
+
+class Models:
+    """Loads catalogue models once each and keeps them.
+
+    Parameters
+    ----------
+    providers: execution providers in order of preference ("auto" is TensorRT, TensorRT for RTX, CUDA, CPU).
+    threads: CPU threads that one session may use inside an operator; the worker's slot decides.
+    allowed_licences: licence classes beside "permissive". accepted: licences accepted by model name (name → id).
+    home: folder of pulled weights. library: replaces catalogue + home, for instance one with the farm's shelf.
+    engine_dir: gives the engine cache folder of (spec, precision), for the TensorRT providers.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        *,
+        providers: Iterable[str] = (ep.CPU,),
+        threads: int = 1,
+        allowed_licences: Iterable[str] = (),
+        accepted: Mapping[str, str] | None = None,
+        home: Path | None = None,
+        library: ModelLibrary | None = None,
+        settings: ep.ProviderSettings | None = None,
+    ) -> None:
+        self.catalogue = catalogue
+        self.policy = LicencePolicy.of(allowed_licences, accepted)
+        self._requested = ep.expand(providers)
+        self._threads = threads
+        self._library = library or ModelLibrary(catalogue, home)
+        self._settings = settings or ep.ProviderSettings()
+        self._loaded: dict[tuple[str, str], Model] = {}
+
+    def __enter__(self) -> Models:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check(self, name: str) -> None:
+        """Raise PolicyError unless the model, and every model it needs, may be used in a job here."""
+        for spec in self.catalogue.with_needs(name):
+            self.policy.check(spec)
+
+    def load(self, name: str, precision: str | None = None) -> Model:
+        """The model, its licence checked, its weights verified; the same object for the same name and precision."""
+        spec = self.catalogue.spec(name)
+        key = (name, precision or spec.default_precision)
+        if key not in self._loaded:
+            self._loaded[key] = self._open(spec, key[1])
+        return self._loaded[key]
+
+    def used(self) -> list[ModelUse]:
+        """Every loaded model with its requested and actual provider, for the attempt's record."""
+        return [model.use for _, model in sorted(self._loaded.items())]
+
+    def close(self) -> None:
+        for model in self._loaded.values():
+            model.close()
+        self._loaded.clear()
+
+    def _open(self, spec: ModelSpec, precision: str) -> Model:
+        if spec.builtin or precision not in spec.files:
+            raise RecipeError(
+                "It is built in and has no weights." if spec.builtin else f"It has no {precision} weights.",
+                where=f"model {spec.name}",
+                do=f"It comes as: {', '.join(spec.files) or 'code'}.",
+            )
+        self.check(spec.name)
+        path = self._library.path(spec.name, precision)
+        session, actual, skipped = self._session(spec, path)
+        use = ModelUse(
+            name=spec.name,
+            precision=precision,
+            sha256=spec.files[precision].sha256 or "",
+            licence=spec.licence.id,
+            requested=self._requested,
+            actual=actual,
+            skipped=skipped,
+        )
+        return Model(spec, session, use)
+
+    def _session(self, spec: ModelSpec, path: Path) -> tuple[Any, str, tuple[ep.Skipped, ...]]:
+        ort = runtime()
+        usable, skipped = ep.split_available(self._requested, ort.get_available_providers())
+        for provider in usable:
+            if provider != ep.CPU:
+                _preload_cuda()
+            chain = [ep.setup(provider, self._settings)]
+            if provider != ep.CPU:
+                chain.append((ep.CPU, {}))
+            try:
+                session = ort.InferenceSession(str(path), _options(ort, spec, self._threads), providers=chain)
+            except Exception as error:
+                skipped += (ep.Skipped(provider, _short(error)),)
+                continue
+            session.disable_fallback()
+            actual = session.get_providers()[0]
+            if actual == provider:
+                return session, actual, skipped
+            skipped += (ep.Skipped(provider, "ONNX Runtime could not start it on this machine"),)
+        why = "; ".join(f"{skip.provider}: {skip.why}" for skip in skipped)
+        raise RecipeError(
+            f"No requested execution provider can run it ({why}).",
+            where=f"model {spec.name}",
+            do="Allow another provider (FARM_PROVIDERS), or install what is missing; `farm doctor` says what.",
+        )
+
+
+def _options(ort: Any, spec: ModelSpec, threads: int) -> Any:
+    options = ort.SessionOptions()
+    options.log_severity_level = _QUIET
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.use_deterministic_compute = True
+    # Spinning threads would take the cores that decode and encode need.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # A memory plan per input shape would pile up for models whose picture size varies.
+    options.enable_mem_pattern = not any(isinstance(d, str) for t in spec.inputs for d in t.shape[1:])
+    return options
+
+
+def _agree(spec: ModelSpec, session: Any) -> frozenset[str]:
+    """The graph's input names, after checking that graph and contract have the same tensors."""
+    given = {value.name: tuple(value.shape) for value in session.get_inputs()}
+    made = {value.name: tuple(value.shape) for value in session.get_outputs()}
+    wrong = [
+        f"{tensor.in_graph} {shapes.get(tensor.in_graph, 'absent')} instead of {tensor.shape}"
+        for tensors, shapes in ((spec.inputs, given), (spec.outputs, made))
+        for tensor in tensors
+        if not (tensor.optional and tensor.in_graph not in shapes) and not _same(tensor, shapes.get(tensor.in_graph))
+    ]
+    wrong += [f"{name} unknown" for name in sorted(set(given) - {tensor.in_graph for tensor in spec.inputs})]
+    if wrong:
+        raise RecipeError(
+            f"The graph is not the one of the contract: {'; '.join(wrong)}.",
+            where=f"model {spec.name}",
+            do="Correct the catalogue entry, or use the file it was written for.",
+        )
+    return frozenset(given)
+
+
+def _same(tensor: Tensor, shape: tuple[Any, ...] | None) -> bool:
+    if shape is None:
+        return False
+    if not shape:  # the graph does not say
+        return True
+    return len(shape) == len(tensor.shape) and all(
+        not isinstance(found, int) or not isinstance(said, int) or found == said
+        for said, found in zip(tensor.shape, shape, strict=True)
+    )
+
+
+def _fits(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    return len(shape) == len(tensor.shape) and all(
+        isinstance(said, str) or said == found for said, found in zip(tensor.shape, shape, strict=True)
+    )
+
+
+def _short(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+
+
+def _translated(error: Exception, name: str) -> FarmError:
+    text = _short(error)
+    if any(sign in text.lower() for sign in _OUT_OF_MEMORY):
+        return OutOfMemoryError(
+            "The device ran out of memory while a model ran.", where=f"model {name}", do="Use a smaller batch."
+        )
+    return InfrastructureError(
+        f"ONNX Runtime failed: {text}",
+        where=f"model {name}",
+        do="Try again; if it recurs, report it with the model name.",
+    )
