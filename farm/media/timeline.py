@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def _no_packets() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,17 @@ class Timeline:
     pts: int64[n], strictly increasing.
     duration: int64[n], ticks that each frame stays on screen (the last one's from its packet, or the median).
     key: bool[n], whether the frame is a key frame.
+    packet: int64[n], which packet of the picture stream (counted from 0 in the order of the file) each frame comes
+        from; empty in timelines that were not read from a plate.
+    decoded: whether the frames were counted by decoding all of them, rather than by their packets.
     """
 
     time_base: Fraction
     pts: NDArray[np.int64]
     duration: NDArray[np.int64]
     key: NDArray[np.bool_]
+    packet: NDArray[np.int64] = field(default_factory=_no_packets)
+    decoded: bool = False
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -43,12 +52,12 @@ class Timeline:
         """A compact, versioned form (NumPy .npz)."""
         out = io.BytesIO()
         base = np.array([self.time_base.numerator, self.time_base.denominator], np.int64)
-        arrays: dict[str, Any] = {"pts": self.pts, "duration": self.duration, "key": self.key}
-        np.savez_compressed(out, version=np.int64(1), time_base=base, **arrays)
+        arrays: dict[str, Any] = {"pts": self.pts, "duration": self.duration, "key": self.key, "packet": self.packet}
+        np.savez_compressed(out, version=np.int64(2), time_base=base, decoded=np.bool_(self.decoded), **arrays)
         return out.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Timeline:
         with np.load(io.BytesIO(data), allow_pickle=False) as z:
             base = Fraction(int(z["time_base"][0]), int(z["time_base"][1]))
-            return cls(base, z["pts"], z["duration"], z["key"])
+            return cls(base, z["pts"], z["duration"], z["key"], z["packet"], bool(z["decoded"]))
