@@ -1,0 +1,79 @@
+"""The two plain pages: the submission form and a job's live status; and the door where a token is asked for."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from farm import __version__
+from farm.api.guard import COOKIE, Guard
+from farm.api.schemas import JobQuery
+from farm.api.services import services
+from farm.media.deliverables import deliverable, names
+from farm.provenance.consent import STATEMENT
+from farm.recipe import PRESETS
+
+bp = Blueprint("pages", __name__)
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+
+@bp.after_request
+def protect(response: Response) -> Response:
+    """A page runs the farm's own scripts only, is framed by nobody, and is kept by no cache."""
+    response.headers["Content-Security-Policy"] = _POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "same-origin"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@bp.get("/")
+def home() -> str:
+    found = services()
+    recent = found.ledger.jobs(JobQuery(limit=10))
+    return render_template(
+        "home.html",
+        version=__version__,
+        recipes=list(PRESETS.values()),
+        deliverables=[deliverable(name) for name in names()],
+        statement=STATEMENT,
+        chunk_seconds=found.settings.chunk_seconds,
+        needs_grant=found.settings.consent_policy == "grant",
+        jobs=recent.items,
+    )
+
+
+@bp.get("/jobs/<job_id>")
+def job(job_id: str) -> str:
+    found = services()
+    view = found.ledger.job(job_id)
+    return render_template("job.html", version=__version__, job=view)
+
+
+@bp.get("/login")
+def login() -> str:
+    return render_template("login.html", version=__version__, wrong=False)
+
+
+@bp.post("/login")
+def enter() -> ResponseReturnValue:
+    """Swap the token for a cookie that scripts cannot read and other sites cannot use."""
+    guard = current_app.extensions["farm_guard"]
+    assert isinstance(guard, Guard)
+    if guard.cookie is None or not guard.accepts(request.form.get("token", "")):
+        return render_template("login.html", version=__version__, wrong=True), 403
+    answer = redirect(url_for("pages.home"), 303)
+    answer.set_cookie(COOKIE, guard.cookie, httponly=True, samesite="Strict", secure=request.is_secure, path="/")
+    return answer

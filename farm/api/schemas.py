@@ -1,0 +1,207 @@
+"""What goes over the wire, in both directions; shared by the API and its client. Plain data, no Flask."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from farm.provenance.consent import Consent
+
+LABEL = r"^[a-z0-9][a-z0-9_-]{0,39}$"
+DEFAULT_LABEL = "identity"
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class IdentityIn(_In):
+    """A face to be put in: which pictures show it, and which face in them where there are several.
+
+    `pictures` are URIs of the store, or empty where the pictures are parts of the upload: those called `identity` for
+    the label "identity", `identity.<label>` for others. `face` counts faces from 1, left to right.
+    """
+
+    label: str = Field(default=DEFAULT_LABEL, pattern=LABEL)
+    pictures: tuple[str, ...] = ()
+    face: int | None = Field(default=None, ge=1, le=100)
+
+
+class JobIn(_In):
+    """The options of a job: the `options` part of an upload, or the whole body where the plate is in the store.
+
+    `mapping` says which people of the plate get which identity; None: the one with the most screen time gets the
+    first. `deliverables` are names of GET /deliverables.
+    """
+
+    plate: str | None = Field(default=None, description="URI of the plate in the farm's store; not with an upload.")
+    title: str = Field(default="", max_length=200)
+    recipe: str = "swap"
+    deliverables: tuple[str, ...] = Field(default=("h264",), min_length=1, max_length=16)
+    identities: tuple[IdentityIn, ...] = Field(default=(), max_length=32)
+    mapping: dict[str, Any] | None = None
+    consent: Consent = Consent()
+    chunk_seconds: float | None = Field(default=None, ge=0.5, le=120)
+    priority: int = Field(default=50, ge=0, le=100)
+    tags: tuple[str, ...] = Field(default=(), max_length=32)
+
+
+class Progress(BaseModel):
+    """How far a job is. Frames are frames of the plate; `fps` is measured, `eta_seconds` follows from it."""
+
+    frames_done: int = 0
+    frames_total: int | None = None
+    chunks_done: int = 0
+    chunks_total: int | None = None
+    fps: float | None = None
+    eta_seconds: float | None = None
+
+
+class DeliverableOut(BaseModel):
+    """A finished file. `verified` is what was found by reading it back."""
+
+    name: str
+    size: int
+    sha256: str
+    filename: str
+    url: str
+    verified: dict[str, Any] = {}
+
+
+class WarningOut(BaseModel):
+    code: str
+    text: str
+
+
+class JobOut(BaseModel):
+    """A job as it stands. `reason` says why it is in this state, `waiting_for` why nothing happens, where nothing does."""
+
+    id: str
+    state: str
+    final: bool
+    reason: str = ""
+    error_class: str | None = None
+    waiting_for: str | None = None
+    title: str = ""
+    recipe: str
+    deliverables_wanted: list[str] = []
+    priority: int
+    tags: list[str] = []
+    progress: Progress = Progress()
+    warnings: list[WarningOut] = []
+    plate: dict[str, Any] | None = None
+    deliverables: list[DeliverableOut] = []
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class JobPage(BaseModel):
+    """Newest first. `next` is the cursor of the following page, None on the last."""
+
+    items: list[JobOut]
+    next: str | None = None
+
+
+class ChunkOut(BaseModel):
+    """Frames [first, last) of the plate and how far they are."""
+
+    index: int
+    first: int
+    last: int
+    seconds: float
+    state: str
+    reason: str = ""
+    attempts: int = 0
+    frames_done: int = 0
+    worker: str | None = None
+
+
+class ChunkList(BaseModel):
+    items: list[ChunkOut]
+
+
+class EventOut(BaseModel):
+    """One change and its reason."""
+
+    id: int
+    at: datetime
+    kind: str
+    before: str | None = None
+    after: str | None = None
+    actor: str = ""
+    reason: str = ""
+    data: dict[str, Any] = {}
+
+
+class WorkerOut(BaseModel):
+    id: str
+    name: str
+    state: str
+    requested: str | None = None
+    reason: str = ""
+    tags: list[str] = []
+    slots: int
+    busy: int
+    version: str
+    seen_at: datetime
+    capabilities: dict[str, Any] = {}
+
+
+class WorkerList(BaseModel):
+    items: list[WorkerOut]
+
+
+class RecipeOut(BaseModel):
+    name: str
+    version: int
+    title: str
+    digest: str
+    processors: list[dict[str, Any]]
+
+
+class RecipeList(BaseModel):
+    items: list[RecipeOut]
+
+
+class DeliverableKind(BaseModel):
+    """A kind of file that a job may ask for."""
+
+    name: str
+    version: int
+    title: str
+    suffix: str
+
+
+class DeliverableKindList(BaseModel):
+    items: list[DeliverableKind]
+
+
+class Check(BaseModel):
+    """One thing the farm needs, and whether it is there."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+class Health(BaseModel):
+    ok: bool
+    version: str
+    checks: list[Check] = []
+
+
+class CommandIn(_In):
+    """Why an operator does it; kept with the job."""
+
+    reason: str = Field(default="", max_length=500)
+
+
+class JobQuery(_In):
+    """Filters of the job list. `state` may be "open" or "final"."""
+
+    state: str | None = None
+    limit: int = Field(default=50, ge=1, le=200)
+    cursor: str | None = None

@@ -1,0 +1,108 @@
+"""What the views work with, as Protocols: the ledger of jobs, the plate's probe, the check of a face. Wired in `app`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from flask import current_app
+
+from farm.api.live import Gate
+from farm.api.permits import Permits
+from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
+from farm.inference.catalogue import Catalogue
+from farm.inference.licences import LicencePolicy
+from farm.jobs.request import JobRequest
+from farm.media.facts import PlateFacts
+from farm.settings import Settings
+from farm.store.base import Store
+from farm.store.signing import UrlSigner
+from farm.worker.scratch import Scratch
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A submission's answer: `created` is False where the idempotency key had been used for the same request."""
+
+    job_id: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """Where a deliverable lies, and under which name it is offered."""
+
+    key: str
+    size: int
+    sha256: str
+    filename: str
+
+
+class Ledger(Protocol):
+    """The jobs as the API needs them. Unknown ids raise NotFoundError, impossible commands ConflictError."""
+
+    def submit(self, request: JobRequest, job_id: str, idempotency_key: str) -> Placed: ...
+
+    def exists(self, job_id: str) -> bool:
+        """Whether there is such a job; True where the database does not say."""
+        ...
+
+    def job(self, job_id: str) -> JobOut: ...
+
+    def is_final(self, job_id: str) -> bool: ...
+
+    def jobs(self, query: JobQuery) -> JobPage: ...
+
+    def chunks(self, job_id: str) -> list[ChunkOut]: ...
+
+    def workers(self) -> list[WorkerOut]: ...
+
+    def events(self, job_id: str, after: int, limit: int) -> list[EventOut]: ...
+
+    def command(self, job_id: str, command: str, reason: str) -> None: ...
+
+    def deliverable(self, job_id: str, name: str) -> StoredFile: ...
+
+    def open_counts(self) -> dict[str, int]:
+        """How many jobs that are not final are in each state."""
+        ...
+
+    def check(self) -> None:
+        """InfrastructureError unless the database answers and has the right schema."""
+        ...
+
+
+class FaceCheck(Protocol):
+    """Says whether pictures can serve as an identity."""
+
+    def __call__(self, pictures: Sequence[bytes], face: int | None) -> None:
+        """InputError unless each picture shows exactly one face, or the chosen one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """All that the views need, made once per application."""
+
+    settings: Settings
+    ledger: Ledger
+    store: Store
+    signer: UrlSigner | None
+    scratch: Scratch
+    probe: Callable[[Path], PlateFacts]
+    check_faces: FaceCheck
+    catalogue: Catalogue
+    licences: LicencePolicy
+    permits: Permits
+    wake: Callable[[], None]
+    new_id: Callable[[], str]
+    live: Gate = field(default_factory=lambda: Gate(8))
+
+
+def services() -> Services:
+    """The services of the application that handles this request."""
+    found = current_app.extensions["farm"]
+    assert isinstance(found, Services)
+    return found

@@ -1,0 +1,167 @@
+"use strict";
+(() => {
+  const root = document.getElementById("job");
+  const api = "/api/v1/jobs/" + encodeURIComponent(root.dataset.id);
+  const byId = (id) => document.getElementById(id);
+  const SHOWN_EVENTS = 200;
+  const number = new Intl.NumberFormat();
+  let busy = false, again = false, final = false, newest = 0;
+
+  const words = (state) => state.replaceAll("_", " ");
+  const text = (id, value) => { if (byId(id).textContent !== value) byId(id).textContent = value; };
+
+  function element(name, content, className) {
+    const made = document.createElement(name);
+    if (content !== undefined) made.textContent = content;
+    if (className) made.className = className;
+    return made;
+  }
+
+  function duration(seconds) {
+    if (seconds === null || seconds === undefined) return "–";
+    const s = Math.round(seconds);
+    if (s < 60) return s + " s";
+    if (s < 3600) return Math.floor(s / 60) + " min " + (s % 60) + " s";
+    return Math.floor(s / 3600) + " h " + Math.floor((s % 3600) / 60) + " min";
+  }
+
+  function size(bytes) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let n = bytes, u = 0;
+    while (n >= 1024 && u < units.length - 1) { n /= 1024; u += 1; }
+    return (u ? n.toFixed(1) : n) + " " + units[u];
+  }
+
+  function facts(object) {
+    const list = element("dl", undefined, "facts");
+    for (const [name, value] of Object.entries(object)) {
+      if (value === null || value === "" || (Array.isArray(value) && !value.length)) continue;
+      const shown = typeof value === "object" ? JSON.stringify(value) : String(value);
+      list.append(element("dt", words(name)), element("dd", shown));
+    }
+    return list;
+  }
+
+  function showFiles(files) {
+    byId("files-section").hidden = !files.length;
+    byId("files").replaceChildren(...files.map((file) => {
+      const item = element("li");
+      const link = element("a", file.name + " (" + size(file.size) + ")");
+      link.href = file.url;
+      link.download = file.filename;
+      item.append(link, facts({ sha256: file.sha256, ...file.verified }));
+      return item;
+    }));
+  }
+
+  function showJob(job) {
+    final = job.final;
+    text("state", words(job.state));
+    byId("state").className = "state " + job.state;
+    text("reason", job.reason);
+    text("waiting", job.waiting_for || "");
+    byId("waiting").hidden = !job.waiting_for;
+    const p = job.progress;
+    byId("progress").max = p.frames_total || 1;
+    byId("progress").value = p.frames_done;
+    text("frames", number.format(p.frames_done) + (p.frames_total ? " of " + number.format(p.frames_total) : ""));
+    text("chunks", p.chunks_total === null ? "–" : p.chunks_done + " of " + p.chunks_total);
+    text("fps", p.fps ? p.fps.toFixed(1) : "–");
+    text("eta", final ? "–" : duration(p.eta_seconds));
+    byId("warnings-section").hidden = !job.warnings.length;
+    byId("warnings").replaceChildren(...job.warnings.map((w) => element("li", w.text)));
+    showFiles(job.deliverables);
+    const may = {
+      cancel: !final && job.state !== "cancelling",
+      pause: !final && !["paused", "pausing", "cancelling"].includes(job.state),
+      resume: ["paused", "pausing"].includes(job.state),
+      requeue: job.state === "failed" || job.state === "cancelled",
+    };
+    for (const button of document.querySelectorAll("[data-command]")) button.hidden = !may[button.dataset.command];
+  }
+
+  function showChunks(chunks) {
+    const strip = byId("strip");
+    while (strip.children.length > chunks.length) strip.lastChild.remove();
+    chunks.forEach((chunk, i) => {
+      const item = strip.children[i] || strip.appendChild(element("li"));
+      const frames = chunk.last - chunk.first;
+      const label = `Chunk ${chunk.index + 1}, frames ${chunk.first} to ${chunk.last - 1}: ${words(chunk.state)}` +
+        (chunk.state === "running" ? `, ${chunk.frames_done} of ${frames}` : "") + (chunk.reason ? `. ${chunk.reason}` : "");
+      if (item.title === label) return;
+      item.title = label;
+      item.setAttribute("aria-label", label);
+      item.className = chunk.state;
+      item.style.flexGrow = frames;
+      item.replaceChildren();
+      if (chunk.state === "running") {
+        const ns = "http://www.w3.org/2000/svg";
+        const svg = document.createElementNS(ns, "svg"), bar = document.createElementNS(ns, "rect");
+        bar.setAttribute("width", (100 * chunk.frames_done) / frames + "%");
+        bar.setAttribute("height", "100%");
+        svg.append(bar);
+        item.append(svg);
+      }
+    });
+    const failed = chunks.filter((c) => c.state === "failed").length;
+    const running = chunks.filter((c) => c.state === "running").length;
+    const parts = [];
+    if (running) parts.push(`${running} rendering`);
+    if (failed) parts.push(`${failed} failed`);
+    text("chunk-text", parts.join(", "));
+  }
+
+  async function refresh() {
+    if (busy) { again = true; return; }
+    busy = true;
+    try {
+      const [job, chunks] = await Promise.all([fetch(api), fetch(api + "/chunks")]);
+      if (job.ok) showJob(await job.json());
+      if (chunks.ok) showChunks((await chunks.json()).items);
+    } catch { /* the farm is away for a moment; the next round asks again */ }
+    busy = false;
+    if (again) { again = false; refresh(); }
+  }
+
+  function showEvent(event) {
+    if (event.id <= newest) return;
+    newest = event.id;
+    const change = event.after ? words(event.after) : "";
+    const what = [event.kind.split(".")[0], change].filter(Boolean).join(" ");
+    const item = element("li");
+    const time = element("time", new Date(event.at).toLocaleTimeString());
+    time.dateTime = event.at;
+    item.append(time, element("span", what + (event.reason ? ": " + event.reason : "")));
+    byId("events").prepend(item);
+    while (byId("events").children.length > SHOWN_EVENTS) byId("events").lastChild.remove();
+  }
+
+  function follow() {
+    const source = new EventSource(api + "/events?after=" + newest);
+    source.addEventListener("change", (message) => { showEvent(JSON.parse(message.data)); refresh(); });
+    source.addEventListener("end", () => { source.close(); refresh(); });
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED && !final) setTimeout(follow, 5000);
+    });
+  }
+
+  async function command(name) {
+    const answer = await fetch(api + "/" + name, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ reason: "from the job's page" }),
+    });
+    const told = await answer.json();
+    byId("problem").hidden = answer.ok;
+    if (!answer.ok) byId("problem").textContent = [told.detail, told.do].filter(Boolean).join(" ");
+    if (answer.ok && final) follow();
+    refresh();
+  }
+
+  for (const button of document.querySelectorAll("[data-command]")) {
+    button.addEventListener("click", () => command(button.dataset.command));
+  }
+  refresh();
+  follow();
+  setInterval(() => { if (!final && !document.hidden) refresh(); }, 1000);
+})();

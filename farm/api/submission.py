@@ -1,0 +1,222 @@
+"""From a request to a job: everything is checked before anything is kept, and on a refusal nothing is left.
+
+Objects come first, under the prefix of the job to be, then the transaction that makes the job. When that fails the
+prefix is removed; when this process dies in between, the sweep of orphans finds it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from farm.api.intake import Received, disk_full_named
+from farm.api.schemas import IdentityIn, JobIn
+from farm.api.services import Placed, Services
+from farm.errors import DiskFullError, FarmError, InputError, NotFoundError
+from farm.faces.mapping import MappingRequest
+from farm.jobs.request import IdentityRef, JobRequest, PictureRef, PlateRef
+from farm.media.deliverables import deliverable
+from farm.media.facts import PlateFacts
+from farm.provenance.consent import Consent, ConsentPolicy, admit
+from farm.recipe import Recipe, preset
+from farm.store import keys
+
+# The store holds the plate, its segments, chunk results and deliverables side by side: a few times the plate.
+ROOM_FACTOR = 3
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What arrived: the options, the plate, and the pictures by the label of their identity."""
+
+    options: JobIn
+    plate: Received
+    pictures: Mapping[str, Sequence[Received]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    recipe: Recipe
+    consent: Consent
+    mapping: MappingRequest | None
+    identities: tuple[IdentityIn, ...]
+    facts: PlateFacts
+
+
+class Submission:
+    """Checks and places parcels."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def place(self, parcel: Parcel, idempotency_key: str | None) -> Placed:
+        """Make the job. Errors: InputError and its kin, PolicyError, ConflictError, InfrastructureError."""
+        checked = self._check(parcel)
+        job_id = self._services.new_id()
+        try:
+            with disk_full_named():
+                request = self._store(job_id, parcel, checked)
+        except BaseException:
+            self._remove(job_id)
+            raise
+        placed = self._commit(job_id, request, idempotency_key)
+        self._wake()
+        return placed
+
+    def _commit(self, job_id: str, request: JobRequest, idempotency_key: str | None) -> Placed:
+        """Make the job; a key of our own makes a commit that was not heard of harmless to repeat."""
+        ledger = self._services.ledger
+        try:
+            placed = ledger.submit(request, job_id, idempotency_key or f"submission:{job_id}")
+        except BaseException:
+            # It may have been made all the same: only what surely belongs to no job is removed.
+            if not ledger.exists(job_id):
+                self._remove(job_id)
+            raise
+        if placed.job_id != job_id:
+            self._remove(job_id)
+        return placed
+
+    def _check(self, parcel: Parcel) -> _Checked:
+        options, settings = parcel.options, self._services.settings
+        recipe = _named(partial(preset, options.recipe))
+        for name in options.deliverables:
+            _named(partial(deliverable, name))
+        for processor in recipe.processors:
+            for spec in _named(partial(self._services.catalogue.with_needs, processor.model)):
+                self._services.licences.check(spec)
+        consent = admit(options.consent, ConsentPolicy(settings.consent_policy), changes_faces=recipe.changes_faces)
+        mapping = _mapping(options)
+        facts = self._probe(parcel.plate)
+        identities = self._identities(parcel, recipe)
+        self._check_room(parcel)
+        return _Checked(recipe, consent, mapping, identities, facts)
+
+    def _probe(self, plate: Received) -> PlateFacts:
+        facts = self._services.probe(plate.path)
+        longest = self._services.settings.max_plate_seconds
+        if facts.duration is not None and facts.duration > longest:
+            raise InputError(
+                f"The plate is {float(facts.duration):.0f} s long; at most {longest} s are taken.",
+                where=plate.label,
+                do="Cut it, or raise FARM_MAX_PLATE_SECONDS.",
+            )
+        return facts
+
+    def _identities(self, parcel: Parcel, recipe: Recipe) -> tuple[IdentityIn, ...]:
+        """The identities, each with pictures that were checked for a face."""
+        told = {identity.label: identity for identity in parcel.options.identities}
+        for label in told:
+            if not parcel.pictures.get(label):
+                raise InputError(
+                    f"There is no picture of the identity {label!r}.", where=label, do="Send one, or leave it out."
+                )
+        identities = tuple(told.get(label, IdentityIn(label=label)) for label in parcel.pictures)
+        if recipe.changes_faces and not identities:
+            raise InputError(
+                f"The recipe {recipe.name!r} puts in a face and none was given.",
+                where="identity",
+                do="Send at least one picture of one person (--identity FACE.jpg).",
+            )
+        most = self._services.settings.max_pictures
+        for identity in identities:
+            pictures = parcel.pictures[identity.label]
+            if len(pictures) > most:
+                raise InputError(
+                    f"There are {len(pictures)} pictures; at most {most} are taken.",
+                    where=identity.label,
+                    do="Send the best ones.",
+                )
+            self._services.check_faces([picture.path.read_bytes() for picture in pictures], identity.face)
+        return identities
+
+    def _check_room(self, parcel: Parcel) -> None:
+        root = getattr(self._services.store, "root", None)
+        if root is None:
+            return
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        needed, free = parcel.plate.size * ROOM_FACTOR, shutil.disk_usage(root).free
+        if needed > free:
+            raise DiskFullError(
+                f"The job needs about {needed:,} bytes of the farm's disk and {free:,} are left.",
+                where="store",
+                do="Free some space on the farm's machine, then submit again.",
+            )
+
+    def _store(self, job_id: str, parcel: Parcel, checked: _Checked) -> JobRequest:
+        store, options = self._services.store, parcel.options
+        plate = store.put_file(keys.plate(job_id), parcel.plate.path)
+        identities = tuple(
+            IdentityRef(
+                label=identity.label,
+                face=identity.face,
+                pictures=tuple(
+                    PictureRef(
+                        object_key=store.put_file(keys.picture(job_id, number, n), picture.path).key,
+                        sha256=picture.sha256,
+                    )
+                    for n, picture in enumerate(parcel.pictures[identity.label])
+                ),
+            )
+            for number, identity in enumerate(checked.identities)
+        )
+        return JobRequest(
+            title=options.title,
+            plate=PlateRef(object_key=plate.key, sha256=parcel.plate.sha256, size=parcel.plate.size),
+            identities=identities,
+            mapping=checked.mapping.model_dump(mode="json") if checked.mapping else None,
+            recipe=checked.recipe,
+            deliverables=options.deliverables,
+            chunk_seconds=options.chunk_seconds or self._services.settings.chunk_seconds,
+            priority=options.priority,
+            tags=options.tags,
+            max_attempts=self._services.settings.max_attempts,
+            consent=checked.consent.model_dump(mode="json"),
+            permit=self._services.permits.issue(
+                job=job_id,
+                plate_sha256=parcel.plate.sha256,
+                identities=tuple(p.sha256 for label in parcel.pictures for p in parcel.pictures[label]),
+                recipe_digest=checked.recipe.digest(),
+                consent=checked.consent,
+            ),
+        )
+
+    def _remove(self, job_id: str) -> None:
+        with suppress(FarmError, OSError):
+            self._services.store.delete_prefix(keys.job(job_id))
+
+    def _wake(self) -> None:
+        """Hurry a worker along; the outbox does it anyway."""
+        try:
+            self._services.wake()
+        except Exception as error:
+            log.warning("wake-up not sent", error=type(error).__name__)
+
+
+def _named(find: Callable[[], T]) -> T:
+    """What `find` gives; a name that is not there is the request's fault, not a missing page."""
+    try:
+        return find()
+    except NotFoundError as error:
+        raise InputError(error.what, where=error.where, do=error.do) from error
+
+
+def _mapping(options: JobIn) -> MappingRequest | None:
+    if options.mapping is None:
+        return None
+    try:
+        return MappingRequest.model_validate(options.mapping)
+    except ValidationError as error:
+        wrong = "; ".join(item["msg"] for item in error.errors(include_input=False, include_url=False)[:5])
+        raise InputError(f"It is not valid: {wrong}.", where="mapping", do="See the documentation of mappings.") from None
