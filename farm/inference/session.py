@@ -73,7 +73,7 @@ class Model:
         self._pid = os.getpid()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model-{spec.name}")
         self._inputs = {tensor.name: tensor for tensor in spec.inputs}
-        self._given = _agree(spec, session)
+        self._given, self._made = _bind(spec, session)
 
     @property
     def provider(self) -> str:
@@ -113,28 +113,24 @@ class Model:
         self._session = None
 
     def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        feed = {self._inputs[name].in_graph: self._ready(name, array) for name, array in self._checked(inputs).items()}
-        names = [tensor.in_graph for tensor in self.spec.outputs]
+        feed = {self._given[name]: self._ready(name, array) for name, array in self._checked(inputs).items()}
         try:
-            values = self._session.run(names, feed)
+            values = self._session.run(list(self._made.values()), feed)
         except Exception as error:
             raise _translated(error, self.spec.name) from error
-        return {tensor.name: np.asarray(value) for tensor, value in zip(self.spec.outputs, values, strict=True)}
+        return {name: np.asarray(value) for name, value in zip(self._made, values, strict=True)}
 
     def _checked(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The inputs that the graph takes; an optional one that this export lacks is left out."""
         unknown = sorted(set(inputs) - set(self._inputs))
-        missing = sorted(
-            name
-            for name, tensor in self._inputs.items()
-            if name not in inputs and not (tensor.optional and tensor.in_graph not in self._given)
-        )
+        missing = sorted(set(self._given) - set(inputs))
         if unknown or missing:
             raise RecipeError(
                 f"Wrong inputs: unknown {unknown}, missing {missing}.",
                 where=f"model {self.spec.name}",
-                do=f"Give: {', '.join(self._inputs)}.",
+                do=f"Give: {', '.join(self._given)}.",
             )
-        return {name: array for name, array in inputs.items() if self._inputs[name].in_graph in self._given}
+        return {name: array for name, array in inputs.items() if name in self._given}
 
     def _ready(self, name: str, array: Array) -> Array:
         tensor = self._inputs[name]
@@ -208,6 +204,12 @@ class Models:
         self._loaded.clear()
 
     def _open(self, spec: ModelSpec, precision: str) -> Model:
+        if spec.not_built:
+            raise RecipeError(
+                "It is listed, but the farm has no processor for it yet.",
+                where=f"model {spec.name}",
+                do="Choose a model that `farm models list` does not mark as not built.",
+            )
         if spec.builtin or precision not in spec.files:
             raise RecipeError(
                 "It is built in and has no weights." if spec.builtin else f"It has no {precision} weights.",
@@ -269,24 +271,38 @@ def _options(ort: Any, spec: ModelSpec, threads: int) -> Any:
     return options
 
 
-def _agree(spec: ModelSpec, session: Any) -> frozenset[str]:
-    """The graph's input names, after checking that graph and contract have the same tensors."""
+def _bind(spec: ModelSpec, session: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """Contract name → graph name of inputs and of outputs, after checking that graph and contract agree."""
     given = {value.name: tuple(value.shape) for value in session.get_inputs()}
     made = {value.name: tuple(value.shape) for value in session.get_outputs()}
+    inputs = _names(spec, spec.inputs, list(given), by_position=False)
+    if spec.match == "position" and not set(inputs.values()) <= set(given):
+        inputs = _names(spec, spec.inputs, list(given), by_position=True)
+    outputs = _names(spec, spec.outputs, list(made), by_position=spec.match == "position")
+    tensors = {tensor.name: tensor for tensor in (*spec.inputs, *spec.outputs)}
     wrong = [
-        f"{tensor.in_graph} {shapes.get(tensor.in_graph, 'absent')} instead of {tensor.shape}"
-        for tensors, shapes in ((spec.inputs, given), (spec.outputs, made))
-        for tensor in tensors
-        if not (tensor.optional and tensor.in_graph not in shapes) and not _same(tensor, shapes.get(tensor.in_graph))
+        f"{graph} {shapes.get(graph, 'absent')} instead of {tensors[name].shape}"
+        for names, shapes in ((inputs, given), (outputs, made))
+        for name, graph in names.items()
+        if not (tensors[name].optional and graph not in shapes) and not _same(tensors[name], shapes.get(graph))
     ]
-    wrong += [f"{name} unknown" for name in sorted(set(given) - {tensor.in_graph for tensor in spec.inputs})]
+    wrong += [f"{name} unknown" for name in sorted(set(given) - set(inputs.values()))]
     if wrong:
         raise RecipeError(
             f"The graph is not the one of the contract: {'; '.join(wrong)}.",
             where=f"model {spec.name}",
             do="Correct the catalogue entry, or use the file it was written for.",
         )
-    return frozenset(given)
+    return (
+        {name: graph for name, graph in inputs.items() if graph in given},
+        {name: graph for name, graph in outputs.items() if graph in made},
+    )
+
+
+def _names(spec: ModelSpec, tensors: tuple[Tensor, ...], found: list[str], *, by_position: bool) -> dict[str, str]:
+    if not by_position:
+        return {tensor.name: tensor.in_graph for tensor in tensors}
+    return {tensor.name: found[i] if i < len(found) else tensor.in_graph for i, tensor in enumerate(tensors)}
 
 
 def _same(tensor: Tensor, shape: tuple[Any, ...] | None) -> bool:

@@ -25,6 +25,7 @@ class Task(StrEnum):
     RESTORER = "restorer"
     UPSCALER = "upscaler"
     CONTENT_FILTER = "content-filter"
+    MODIFIER = "modifier"
 
 
 class LicenceClass(StrEnum):
@@ -144,13 +145,22 @@ class Runtime(_Part):
 
 
 class ModelSpec(_Part):
-    """One catalogue entry. `needs` names the other entries without which it cannot be used."""
+    """One catalogue entry.
+
+    bundled: the weights lie in the catalogue. builtin: it is code of the farm, without weights. not_built: the farm
+        has no processor for it yet; the entry says so instead of hiding it.
+    needs: the other entries without which it cannot be used; their licences count too.
+    match: how tensors are found in the graph: by name, or by position where exports differ in their names (inputs
+        still by name where the graph has those names).
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     title: str
     task: Task
     bundled: bool = False
     builtin: bool = False
+    not_built: bool = False
+    match: Literal["names", "position"] = "names"
     default_precision: str = "fp32"
     licence: Licence
     origin: Origin | None = None
@@ -167,6 +177,8 @@ class ModelSpec(_Part):
         if self.builtin:
             if self.files:
                 raise ValueError(f"{self.name}: a built-in processor has no weights")
+            return self
+        if self.not_built:
             return self
         if self.default_precision not in self.files:
             raise ValueError(f"{self.name}: there is no file for its default precision {self.default_precision}")
