@@ -207,6 +207,11 @@ class Settings(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
+    @field_validator("home", "scratch", "models_dir")
+    @classmethod
+    def _make_absolute(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value else None
+
     @field_validator("store")
     @classmethod
     def _check_store(cls, value: str | None) -> str | None:
@@ -218,11 +223,23 @@ class Settings(BaseSettings):
             raise ValueError("give file:///absolute/folder or s3://bucket/prefix")
         return value
 
+    def environment(self) -> dict[str, str]:
+        """The variables that give another process, in whatever folder it runs, the settings that were set here."""
+        return {f"{PREFIX}{name.upper()}": _as_text(getattr(self, name)) for name in self.model_fields_set}
+
     @model_validator(mode="after")
     def _check_times(self) -> Self:
         if self.heartbeat_seconds * 2 > self.lease_seconds:
             raise ValueError("FARM_LEASE_SECONDS must be at least twice FARM_HEARTBEAT_SECONDS")
         return self
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return "" if value is None else str(value)
 
 
 def load_settings(**overrides: Any) -> Settings:
