@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy import CursorResult, Engine, Executable, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -84,6 +84,13 @@ def transact(
                 ) from error
             sleep(0.05 * 2 ** (attempt - 1))
     raise AssertionError("unreachable")
+
+
+def rows_changed(session: Session, statement: Executable, parameters: dict[str, Any] | None = None) -> int:
+    """Run a changing statement; how many rows it changed."""
+    result = session.execute(statement, parameters)
+    assert isinstance(result, CursorResult)  # noqa: S101  (narrows the type: a changing statement has a cursor)
+    return result.rowcount
 
 
 def _sqlstate(error: DBAPIError) -> str:

@@ -1,8 +1,8 @@
 """What a job, a task and an attempt may become, and why: one table each.
 
-Every change of state in the farm goes through `check`, the columns' check constraints hold the same words, and
-`docs/states.md` is drawn from these tables (`python -m farm.jobs.diagram`). The text of a transition says what brings it
-about; the reason that is stored with a change says why it happened this time.
+Every change of state goes through `check`, the columns' check constraints hold the same words, and
+`docs/states.md` is drawn from these tables (`python -m farm.jobs.diagram`). The text of a transition says what brings
+it about; the reason that is stored with a change says why it happened this time.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_ended_attempts_stay_ended() -> None:
 
 def test_check_says_what_is_possible_instead() -> None:
     assert check(TaskState.READY, TaskState.RUNNING) == "a slot claimed it"
-    with pytest.raises(ConflictError, match="cannot become running.*it may become"):
+    with pytest.raises(ConflictError, match=r"cannot become running.*it may become"):
         check(TaskState.DONE, TaskState.RUNNING)
     with pytest.raises(ConflictError, match="done is final"):
         check(AttemptState.DONE, AttemptState.RUNNING)

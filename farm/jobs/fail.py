@@ -1,0 +1,162 @@
+"""The end of an attempt that did not do its work: reported by its worker, or by its silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from farm.db.enums import WorkerState
+from farm.db.tables import Attempt, Block, SlotRow, Task, Worker
+from farm.errors import ErrorClass
+from farm.jobs import ledger, moves
+from farm.jobs.advance import advance
+from farm.jobs.policy import DEFAULT, Policy
+from farm.jobs.report import Held, hold
+from farm.jobs.states import AttemptState, JobState, TaskKind, TaskState
+from farm.jobs.verdict import Next, Tries, Verdict, judge, judge_lost
+from farm.jobs.wire import Lease
+
+_FREE = frozenset({ErrorClass.INTERRUPTED, ErrorClass.STALE_LEASE})
+_CHARGED = (ErrorClass.UNKNOWN.value, ErrorClass.CONFLICT.value)
+_ENDS = (AttemptState.FAILED, AttemptState.INTERRUPTED)
+
+
+def fail(
+    session: Session,
+    lease: Lease,
+    error_class: ErrorClass,
+    message: str,
+    *,
+    environment: dict[str, Any] | None = None,
+    policy: Policy = DEFAULT,
+) -> TaskState:
+    """Report that an attempt ended without a result; the state of its task afterwards.
+
+    `message` is for a person: what went wrong, where (chunk, frame, file), what to do. INTERRUPTED hands the task back
+    (drain, pause, cancel) at no cost. A repetition changes nothing. StaleLeaseError: the lease no longer holds, there
+    is nothing to report.
+    """
+    held = hold(session, lease, ended=_ENDS)
+    if held.again:
+        return held.task.state
+    attempt = held.attempt
+    attempt.error_class, attempt.error = error_class.value, message
+    attempt.environment = attempt.environment | (environment or {})
+    free = error_class in _FREE
+    moves.end_attempt(
+        session,
+        attempt,
+        held.task,
+        held.job,
+        AttemptState.INTERRUPTED if free else AttemptState.FAILED,
+        message,
+    )
+    verdict = judge(error_class, _tries(session, held), held.job.max_attempts, policy)
+    if error_class.value in _CHARGED:
+        _avoid(session, held, policy)
+    _conclude(session, held, verdict, message, policy)
+    return held.task.state
+
+
+def expire(session: Session, lease: Lease, policy: Policy = DEFAULT) -> bool:
+    """End the attempt if its lease has run out by the database's clock. Returns whether it had."""
+    held = hold(session, lease, ended=tuple(s for s in AttemptState if s is not AttemptState.RUNNING))
+    late = session.scalar(select(held.attempt.lease_until < func.clock_timestamp()))
+    if held.again or not late:
+        return False
+    reason = f"Worker {held.attempt.worker_id} was silent until its lease ran out."
+    held.attempt.error_class, held.attempt.error = "lost", reason
+    moves.end_attempt(session, held.attempt, held.task, held.job, AttemptState.EXPIRED, reason)
+    ledger.stop(session, held.attempt.id, held.attempt.worker_id, held.job.id)
+    _conclude(session, held, judge_lost(_tries(session, held), policy), reason, policy)
+    return True
+
+
+def _tries(session: Session, held: Held) -> Tries:
+    task = held.task
+    failed_by = select(func.count(Attempt.worker_id.distinct())).where(
+        Attempt.task_id == task.id, Attempt.state == AttemptState.FAILED, Attempt.error_class.in_(_CHARGED)
+    )
+    return Tries(
+        charged=task.charged,
+        lost=task.lost,
+        shrunk=task.shrunk,
+        handed_back=task.handed_back,
+        delayed=task.delayed,
+        workers=session.scalar(failed_by) or 0,
+    )
+
+
+def _conclude(session: Session, held: Held, verdict: Verdict, message: str, policy: Policy) -> None:
+    job, task, attempt = held.job, held.task, held.attempt
+    tries = verdict.tries
+    task.charged, task.lost, task.shrunk = tries.charged, tries.lost, tries.shrunk
+    task.handed_back, task.delayed = tries.handed_back, tries.delayed
+    if job.state is JobState.CANCELLING:
+        moves.move_task(session, task, TaskState.CANCELLED, "The job was cancelled.", attempt=attempt)
+    elif verdict.next is Next.FAIL_JOB or (verdict.next is Next.FAIL_TASK and task.kind is not TaskKind.RENDER):
+        moves.move_task(session, task, TaskState.FAILED, message, attempt=attempt)
+        moves.fail_job(session, job, _blame(task, message))
+        return
+    elif verdict.next is Next.FAIL_TASK:
+        moves.move_task(session, task, TaskState.FAILED, f"{message} {verdict.why}", attempt=attempt)
+    elif job.state in (JobState.PAUSING, JobState.PAUSED):
+        moves.move_task(session, task, TaskState.PAUSED, "The job is paused.", attempt=attempt)
+    elif verdict.next is Next.LATER:
+        why = f"{message} {verdict.why}"
+        moves.move_task(session, task, TaskState.BACKOFF, why, attempt=attempt, delay=verdict.delay)
+    else:
+        moves.move_task(session, task, TaskState.READY, f"{message} {verdict.why}", attempt=attempt)
+    advance(session, job, failed_share=policy.failed_share)
+
+
+def _blame(task: Task, message: str) -> str:
+    return f"Chunk {task.position}: {message}" if task.kind is TaskKind.RENDER else f"The {task.kind}: {message}"
+
+
+def _avoid(session: Session, held: Held, policy: Policy) -> None:
+    """Let another worker try next where there is one, and block a worker that fails one chunk after the other."""
+    task, worker = held.task, held.attempt.worker_id
+    tried = {*task.avoid, worker}
+    others = _others(session, task.kind, tried, policy)
+    task.avoid = sorted(tried) if others else []
+    if not _others(session, task.kind, {worker}, policy):
+        return
+    failures = session.scalar(
+        select(func.count())
+        .select_from(Attempt)
+        .join(Task, Task.id == Attempt.task_id)
+        .where(
+            Attempt.job_id == task.job_id,
+            Attempt.worker_id == worker,
+            Attempt.error_class.in_(_CHARGED),
+            Task.kind == task.kind,
+        )
+    )
+    if (failures or 0) < policy.block_after:
+        return
+    reason = f"It failed {failures} {task.kind} tasks of this job."
+    made = session.execute(
+        insert(Block)
+        .values(worker_id=worker, job_id=task.job_id, kind=task.kind, reason=reason)
+        .on_conflict_do_nothing()
+        .returning(Block.worker_id)
+    ).first()
+    if made is not None:
+        ledger.note(session, "worker.blocked", job_id=task.job_id, worker_id=worker, reason=reason)
+
+
+def _others(session: Session, kind: TaskKind, tried: set[str], policy: Policy) -> bool:
+    """Whether a live worker that takes this kind of task has not tried."""
+    alive = Worker.seen_at > func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, policy.worker_silent_seconds)
+    takes_kind = or_(SlotRow.kinds == [], func.array_position(SlotRow.kinds, kind.value).is_not(None))
+    found = session.scalar(
+        select(Worker.id)
+        .join(SlotRow, SlotRow.worker_id == Worker.id)
+        .where(and_(alive, Worker.state == WorkerState.AWAKE, Worker.id.not_in(tried), takes_kind))
+        .limit(1)
+    )
+    return found is not None

@@ -1,0 +1,147 @@
+"""What a plan or cast attempt makes known while it still works, so that others need not wait for its end.
+
+Every call is one transaction, is fenced by the lease, and may be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from farm.db.ids import new_id
+from farm.db.tables import Chunk, Job, Plate, Task
+from farm.errors import ConflictError
+from farm.jobs import lanes, moves
+from farm.jobs.advance import advance, mapping_decided
+from farm.jobs.report import hold
+from farm.jobs.request import JobRequest
+from farm.jobs.states import TaskKind, TaskState
+from farm.jobs.wire import ChunkPlan, Lease
+
+_FIELDS = ("first", "last", "seconds", "segment_key", "segment_sha256", "segment_size", "plan")
+
+
+def publish_facts(session: Session, lease: Lease, facts: dict[str, Any], *, sha256: str, size: int) -> None:
+    """Say what the probe found (PlateFacts as JSON), and what the plate's content really is.
+
+    ConflictError when the content is not the one that was submitted: the plate was changed under its key or URI.
+    """
+    held = hold(session, lease, TaskKind.PLAN)
+    plate = session.scalars(select(Plate).where(Plate.job_id == held.job.id)).one()
+    if plate.sha256 is not None and plate.sha256 != sha256:
+        raise ConflictError(
+            "The plate is not the one that was submitted: its sha256 has changed.",
+            where=f"job {held.job.id}",
+            do="Submit the job again with the plate as it is now.",
+        )
+    plate.facts, plate.sha256, plate.size = facts, sha256, size
+
+
+def publish_timeline(session: Session, lease: Lease, *, key: str, frames: int) -> None:
+    """Say where the whole timeline lies and how many frames it has, once the scan has ended."""
+    held = hold(session, lease, TaskKind.PLAN)
+    session.execute(update(Plate).where(Plate.job_id == held.job.id).values(timeline_key=key, frames=frames))
+
+
+def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan) -> None:
+    """Make a chunk known. Its render task is claimable at once where the mapping is decided, else as soon as it is.
+
+    A plan that runs again may publish the same chunk again: its render task stays as it is unless the range changed.
+    """
+    held = hold(session, lease, TaskKind.PLAN)
+    job = held.job
+    values = {name: getattr(chunk, name) for name in _FIELDS}
+    known = session.scalar(select(Chunk).where(Chunk.job_id == job.id, Chunk.position == chunk.position))
+    if known is None:
+        _add(session, job, chunk.position, values)
+        advance(session, job)
+        return
+    same = (known.first, known.last, known.segment_sha256) == (chunk.first, chunk.last, chunk.segment_sha256)
+    for name, value in values.items():
+        setattr(known, name, value)
+    if same:
+        advance(session, job)
+        return
+    known.attempt_id = known.outputs = known.report = None
+    moves.supersede(session, job, "The chunk was planned anew.", where=[Task.id == known.task_id])
+    _reset(session, job, known.task_id, "The chunk was planned anew.")
+    advance(session, job)
+
+
+def _add(session: Session, job: Job, position: int, values: dict[str, Any]) -> None:
+    request = JobRequest.model_validate(job.request)
+    task = Task(
+        id=new_id(),
+        job_id=job.id,
+        lane_id=lanes.lane_id(session, job.submitter_id, TaskKind.RENDER, request),
+        kind=TaskKind.RENDER,
+        position=position,
+        state=TaskState.WAITING,
+        reason="" if mapping_decided(job) else "It waits for the mapping.",
+        priority=job.priority,
+        job_seq=job.seq,
+    )
+    session.add(task)
+    session.flush()
+    session.add(Chunk(task_id=task.id, job_id=job.id, position=position, **values))
+    session.flush()
+
+
+def _reset(session: Session, job: Job, task_id: str, reason: str) -> None:
+    """Whatever the render task was, it waits for its inputs again."""
+    others = [state for state in TaskState if state is not TaskState.WAITING]
+    moves.move_tasks(session, job, others, TaskState.WAITING, reason, where=[Task.id == task_id])
+
+
+def open_cast(session: Session, lease: Lease) -> None:
+    """Let the cast be searched although the plan goes on: what is there is enough. No harm where none is needed."""
+    held = hold(session, lease, TaskKind.PLAN)
+    moves.move_tasks(
+        session,
+        held.job,
+        [TaskState.WAITING],
+        moves.ready_state(held.job),
+        "Enough segments are there.",
+        where=[Task.kind == TaskKind.CAST],
+    )
+
+
+def publish_mapping(session: Session, lease: Lease, mapping: dict[str, Any]) -> None:
+    """Decide the mapping while the plan or cast attempt goes on, where it cannot change any more."""
+    held = hold(session, lease)
+    if held.task.kind not in (TaskKind.PLAN, TaskKind.CAST):
+        raise ConflictError(f"A {held.task.kind} task decides no mapping.", where=f"job {held.job.id}")
+    if held.job.mapping is None:
+        held.job.mapping, held.job.mapping_by = mapping, "farm"
+    advance(session, held.job)
+
+
+def check_plan(session: Session, job: Job, chunks: int, frames: int) -> None:
+    """ConflictError unless the chunks 0 .. `chunks` - 1 follow one another without a gap over `frames` frames.
+
+    Chunks beyond these, left by an earlier plan, are removed with their tasks.
+    """
+    session.flush()
+    stale = select(Chunk.task_id).where(Chunk.job_id == job.id, Chunk.position >= chunks)
+    if ids := list(session.scalars(stale)):
+        moves.supersede(session, job, "The plan has fewer chunks now.", where=[Task.id.in_(ids)])
+        session.execute(delete(Task).where(Task.id.in_(ids)))
+    rows = session.execute(
+        select(Chunk.position, Chunk.first, Chunk.last).where(Chunk.job_id == job.id).order_by(Chunk.position)
+    ).all()
+    expected = 0
+    for number, row in enumerate(rows):
+        if row.position != number or row.first != expected:
+            raise _gap(job, f"chunk {row.position} begins at frame {row.first}, not at {expected} as chunk {number}")
+        expected = row.last
+    if len(rows) != chunks or expected != frames:
+        raise _gap(job, f"there are {len(rows)} chunks over {expected} frames, not {chunks} over {frames}")
+    session.execute(update(Plate).where(Plate.job_id == job.id).values(frames=func.coalesce(Plate.frames, frames)))
+
+
+def _gap(job: Job, what: str) -> ConflictError:
+    return ConflictError(
+        f"The plan has a gap: {what}.", where=f"job {job.id}", do="Publish every chunk before finishing the plan."
+    )

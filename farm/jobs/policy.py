@@ -1,0 +1,44 @@
+"""The numbers by which the control plane decides; a deployment may change each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Seconds are the database's.
+
+    Attributes
+    ----------
+    lease_seconds: an attempt that is silent for so long is lost.
+    heartbeat_seconds: how often an attempt reports, and so how soon it hears of a cancel.
+    heartbeats_per_second: all workers together; with more of them each reports less often.
+    lost_limit: a task on which so many workers died is not given to another one.
+    shrink_limit: how often a task may run out of memory, with half the batch each time.
+    hand_back_limit: how often a task may be handed back; only a loop reaches it.
+    delay_limit: how often infrastructure may spoil a task; the pauses are backoff_seconds, doubled, to backoff_most.
+    block_after: a worker that failed so many tasks of one job and kind gets no more of them.
+    failed_share: a job fails at once when so many of its chunks have failed.
+    wake_again_seconds: a ready task that nobody claimed for so long is announced again.
+    worker_silent_seconds: a worker that was silent for so long is offline.
+    stuck_seconds: an attempt that beats but makes no progress for so long is reported as stuck.
+    """
+
+    lease_seconds: float = 30.0
+    heartbeat_seconds: float = 2.0
+    heartbeats_per_second: float = 500.0
+    lost_limit: int = 3
+    shrink_limit: int = 6
+    hand_back_limit: int = 100
+    delay_limit: int = 12
+    backoff_seconds: float = 2.0
+    backoff_most: float = 300.0
+    block_after: int = 3
+    failed_share: float = 0.1
+    wake_again_seconds: float = 10.0
+    worker_silent_seconds: float = 60.0
+    stuck_seconds: float = 600.0
+
+
+DEFAULT = Policy()
