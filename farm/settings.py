@@ -111,6 +111,11 @@ class Settings(BaseSettings):
 
     api_host: str = Field(default="127.0.0.1", description="Address that the API listens on.")
     api_port: int = Field(default=0, ge=0, le=65_535, description="Port that the API listens on; 0: any free one.")
+    api_fd: int | None = Field(
+        default=None,
+        ge=0,
+        description="Number of an open, listening socket that the API inherits and uses instead of host and port.",
+    )
     api_threads: int = Field(
         default=16, ge=2, le=512, description="Threads of the API process; each live view holds one."
     )
@@ -184,6 +189,16 @@ class Settings(BaseSettings):
     )
     worker_secret: SecretStr | None = Field(
         default=None, description="Lets a worker register. The embedded farm makes its own."
+    )
+    permit_key_path: Path | None = Field(
+        default=None,
+        description="File of the private key with which the API and the reconciler sign permits; made when it is not "
+        "there. Unset: `secrets/permit.pem` in FARM_HOME.",
+    )
+    permit_public_key: str | None = Field(
+        default=None,
+        description="The public half, by which workers know a permit (`farm permit-key` prints it). "
+        "The embedded farm sets it.",
     )
     api_token: SecretStr | None = Field(
         default=None, description="Bearer token that the commands send, and that an API not on loopback asks for."

@@ -33,10 +33,10 @@ class Server(BaseApplication):  # type: ignore[misc]
         super().__init__()
 
     def load_config(self) -> None:
-        host = self._settings.api_host
+        host, inherited = self._settings.api_host, self._settings.api_fd
         address = f"[{host}]" if ":" in host else host
         options: dict[str, Any] = {
-            "bind": f"{address}:{self._settings.api_port}",
+            "bind": f"{address}:{self._settings.api_port}" if inherited is None else f"fd://{inherited}",
             "worker_class": "gthread",
             "workers": 1,
             "threads": self._settings.api_threads,
@@ -47,6 +47,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "logger_class": "farm.api.gunicorn_log.QuietLogger",
             "when_ready": _say_ready,
             "limit_request_line": 4094,
+            "control_socket_disable": True,  # it would lie in the user's home
         }
         for name, value in options.items():
             self.cfg.set(name, value)
@@ -66,7 +67,7 @@ def _say_ready(arbiter: Any) -> None:
 
 def check_port(settings: Settings) -> None:
     """InputError when the port cannot be had: gunicorn itself would try five times, then blame nobody."""
-    if settings.api_port == 0:
+    if settings.api_port == 0 or settings.api_fd is not None:
         return
     family = socket.AF_INET6 if ":" in settings.api_host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:

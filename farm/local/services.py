@@ -15,6 +15,7 @@ from farm.local.home import SECRETS, Home
 from farm.local.postgres import Postgres
 from farm.local.process import MARK, Service
 from farm.local.valkey import Valkey
+from farm.provenance.permit import load_or_make_key, public_key
 from farm.settings import PREFIX, Settings
 
 
@@ -57,6 +58,7 @@ class Plan:
             f"{PREFIX}BROKER_URL": self.valkey.url(),
             f"{PREFIX}STORE": self.home.store.as_uri(),
             f"{PREFIX}SCRATCH": str(self.settings.scratch or self.home.scratch),
+            f"{PREFIX}PERMIT_PUBLIC_KEY": public_key(load_or_make_key(self.home.secrets / "permit.pem")),
             **{f"{PREFIX}{name.upper()}_FILE": str(self.home.secret(name)) for name in SECRETS},
         }
 
@@ -68,8 +70,8 @@ def farm_services(plan: Plan) -> list[Service]:
         *backing_services(plan),
         Service(
             name="api",
-            argv=api_argv(plan.listener.fileno(), plan.settings.api_threads),
-            env=env,
+            argv=module_argv("farm.api"),
+            env={**env, f"{PREFIX}API_FD": str(plan.listener.fileno())},
             ready=lambda: answers(plan.listener),
             pass_fds=(plan.listener.fileno(),),
             stop_seconds=8,
@@ -103,16 +105,6 @@ def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def module_argv(module: str) -> tuple[str, ...]:
     return (sys.executable, "-m", module)
-
-
-def api_argv(descriptor: int, threads: int) -> tuple[str, ...]:
-    """One process with threads, on a socket that it inherits; the application writes its own request log."""
-    return (
-        *module_argv("gunicorn"),
-        *("--bind", f"fd://{descriptor}", "--worker-class", "gthread", "--workers", "1", "--threads", str(threads)),
-        *("--graceful-timeout", "5", "--timeout", "120", "--keep-alive", "5", "--no-control-socket"),
-        "farm.api.app:create_app()",
-    )
 
 
 def listen(host: str, port: int, remembered: int = 0) -> socket.socket:
