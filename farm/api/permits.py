@@ -22,7 +22,7 @@ def utc_now() -> datetime:
 
 def key_path(settings: Settings) -> Path:
     """Where the farm's signing key lies."""
-    return settings.home / "secrets" / KEY_FILE
+    return settings.permit_key_path or settings.home / "secrets" / KEY_FILE
 
 
 class Permits:

@@ -21,12 +21,12 @@ class IdentityIn(_In):
     """A face to be put in: which pictures show it, and which face in them where there are several.
 
     `pictures` are URIs of the store, or empty where the pictures are parts of the upload: those called `identity` for
-    the label "identity", `identity.<label>` for others. `face` counts faces from 1, left to right.
+    the label "identity", `identity.<label>` for others. `face` counts faces from 0, left to right.
     """
 
     label: str = Field(default=DEFAULT_LABEL, pattern=LABEL)
     pictures: tuple[str, ...] = ()
-    face: int | None = Field(default=None, ge=1, le=100)
+    face: int | None = Field(default=None, ge=0, le=99)
 
 
 class JobIn(_In):

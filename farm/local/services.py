@@ -47,6 +47,10 @@ class Plan:
     def valkey(self) -> Valkey:
         return Valkey(self.home.valkey, self.sockets / "valkey")
 
+    def permit_public_key(self) -> str:
+        """By which the worker knows the permits that the API and the reconciler of this run sign."""
+        return public_key(load_or_make_key(self.settings.permit_key_path or self.home.secrets / "permit.pem"))
+
     def environment(self) -> dict[str, str]:
         """The environment of the farm's own services: this one's, and the addresses and secrets of the run."""
         return {
@@ -58,7 +62,7 @@ class Plan:
             f"{PREFIX}BROKER_URL": self.valkey.url(),
             f"{PREFIX}STORE": self.home.store.as_uri(),
             f"{PREFIX}SCRATCH": str(self.settings.scratch or self.home.scratch),
-            f"{PREFIX}PERMIT_PUBLIC_KEY": public_key(load_or_make_key(self.home.secrets / "permit.pem")),
+            f"{PREFIX}PERMIT_PUBLIC_KEY": self.permit_public_key(),
             **{f"{PREFIX}{name.upper()}_FILE": str(self.home.secret(name)) for name in SECRETS},
         }
 
