@@ -78,6 +78,7 @@ CONVERSIONS: dict[str, Callable[[bytes, Wheel], dict[str, onnx.ModelProto]]] = {
     "face-blendshapes-52": _plain_tflite,
     "palm-detection": _plain_tflite,
     "hand-landmarks": _plain_tflite,
+    "hand-landmarks": _plain_tflite,
     "selfie-segmentation": _selfie,
     "span-x2": _span,
 }

@@ -71,7 +71,7 @@ class ModelLibrary:
             raise PolicyError(
                 f"The catalogue knows no checksum for {file.file}, so it is never run.",
                 where=f"model {name}",
-                do="Copy the entry into your own catalogue folder (FARM_MODELS_CATALOGUE) with the sha256 you trust.",
+                do="Copy the entry into your own catalogue folder (FARM_MODELS_DIR) with the sha256 you trust.",
             )
         path = self.present(name, precision) or self._from_shelf(file)
         if path is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from farm.errors import PolicyError
+from farm.errors import InputError, PolicyError
 from farm.inference.spec import LicenceClass, ModelSpec
 
 
@@ -22,9 +22,18 @@ class LicencePolicy:
 
     @classmethod
     def of(cls, allowed: Iterable[str], accepted: Mapping[str, str] | None = None) -> LicencePolicy:
-        return cls(
-            frozenset({LicenceClass.PERMISSIVE, *(LicenceClass(name) for name in allowed)}), dict(accepted or {})
-        )
+        """The policy of class names; InputError for one that does not exist."""
+        found = {LicenceClass.PERMISSIVE}
+        for name in allowed:
+            try:
+                found.add(LicenceClass(name))
+            except ValueError:
+                raise InputError(
+                    f"There is no licence class called {name!r}.",
+                    where="FARM_ALLOWED_LICENCES",
+                    do=f"Use some of: {', '.join(LicenceClass)}.",
+                ) from None
+        return cls(frozenset(found), dict(accepted or {}))
 
     def check(self, spec: ModelSpec) -> None:
         """Raise PolicyError, saying which leave is missing, unless the model may be used."""
