@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -160,6 +161,7 @@ def generate(
     fps: Fraction = Fraction(24),
     size: tuple[int, int] = (1280, 720),
     people: int = 2,
+    identities: Sequence[str] | None = None,
     seed: int = 7,
     codec_name: str = "h264",
     vfr: bool = False,
@@ -174,6 +176,7 @@ def generate(
     Parameters
     ----------
     seconds, fps, size, people, seed: length, rate, even width and height, 1 or 2 people, source of all chance.
+    identities: who they are, instead of the first `people` of `IDENTITIES`.
     codec_name: one of `farm.sample.clip.CODECS`.
     vfr: hold every fifth frame for two periods: a variable frame rate.
     events: whether people cross and leave the picture; None for yes from `EVENTS_FROM` seconds on.
@@ -181,13 +184,13 @@ def generate(
 
     Raises InputError for sizes and counts that cannot be.
     """
-    _check(size, people, seconds, fps)
+    cast = tuple(IDENTITIES[:people] if identities is None else identities)
+    _check(size, people if identities is None else len(cast), seconds, fps)
     how = codec(codec_name)
     length = Fraction(seconds).limit_denominator(1_000_000)
     periods = _schedule(round(length * fps), vfr)
     happens = float(length) >= EVENTS_FROM if events is None else events
-    identities = IDENTITIES[:people]
-    scene = Scene(seconds=float(length), size=size, identities=identities, seed=seed, events=happens, still=still)
+    scene = Scene(seconds=float(length), size=size, identities=cast, seed=seed, events=happens, still=still)
     out_dir.mkdir(parents=True, exist_ok=True)
     plate, truth = out_dir / f"{name}{how.suffix}", out_dir / f"{name}.truth.npz"
     beat = max(round(fps), 1)
@@ -200,7 +203,7 @@ def generate(
             shown.append(seen)
         writer.finish(click_track([periods[index] / fps for index in clicks], length))
     describe = {
-        "identities": list(identities),
+        "identities": list(cast),
         "seed": seed,
         "size": list(size),
         "fps": str(fps),
