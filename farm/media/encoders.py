@@ -42,7 +42,7 @@ class EncoderPlan(BaseModel):
     pad_right, pad_bottom: how many columns and rows of the encoded size repeat the last one of the picture.
     filters: (name, arguments) of the FFmpeg filters between the two; empty where samples go in as they are.
     rate: the frame rate that the encoder is told. It counts frames; the container holds the plate's own clock.
-    why: sentences, in the order in which things were decided.
+    why: how the encoder was chosen, in sentences. changes: what the picture loses by it, in sentences.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,10 +75,11 @@ class EncoderPlan(BaseModel):
     chunk_container: str
     chunk_suffix: str
     why: tuple[str, ...]
+    changes: tuple[str, ...] = ()
 
     def digest(self) -> str:
         """sha256 of the plan without its words: chunks with one digest belong together."""
-        return hashlib.sha256(self.model_dump_json(exclude={"why"}).encode()).hexdigest()
+        return hashlib.sha256(self.model_dump_json(exclude={"why", "changes"}).encode()).hexdigest()
 
 
 Probe = Callable[[EncoderChoice, str, int, int], str | None]
@@ -113,8 +114,8 @@ def resolve(deliverable: Deliverable, facts: PlateFacts) -> Deliverable:
         return deliverable
     found = match(facts.video.codec, facts.container, facts.metadata.get("major_brand", ""))
     plate = facts.video.sample_format
-    exact = tuple(c for c in found.encoders if not lost(plate, closest(plate, c.formats)))
-    return found.model_copy(update={"encoders": exact or found.encoders})
+    kindest = sorted(found.encoders, key=lambda choice: len(lost(plate, closest(plate, choice.formats))))
+    return found.model_copy(update={"encoders": tuple(kindest)})
 
 
 def chunk_encoder(
@@ -137,7 +138,7 @@ def chunk_encoder(
     sample_format = _sample_format(deliverable, choice, source_format)
     colour = _colour(deliverable, choice, video, sample_format)
     field_order = video.field_order if size[1] - pad[1] == video.height else "progressive"
-    why += _words(deliverable, choice, source_format, sample_format, pad, video, colour)
+    changes = _changes(deliverable, choice, source_format, sample_format, pad, video, colour)
     rate = encoder_rate(video)
     quicktime = choice.encoder in _QUICKTIME_CHUNKS
     return EncoderPlan(
@@ -169,6 +170,7 @@ def chunk_encoder(
         chunk_container="mov" if quicktime else "nut",
         chunk_suffix=".mov" if quicktime else ".nut",
         why=tuple(why),
+        changes=tuple(changes),
     )
 
 
@@ -372,7 +374,7 @@ def _hdr_params(choice: EncoderChoice, video: VideoFacts) -> dict[str, str]:
     return params
 
 
-def _words(
+def _changes(
     deliverable: Deliverable,
     choice: EncoderChoice,
     source_format: str,

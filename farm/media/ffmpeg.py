@@ -1,0 +1,97 @@
+"""The ffmpeg program that comes with imageio-ffmpeg: started with argument lists, never by a shell."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+import imageio_ffmpeg
+
+from farm.errors import FarmError, InfrastructureError
+
+_TAIL_LINES = 12
+_LONGEST_LINE = 400
+
+Feed = Callable[[IO[bytes]], None]
+"""Writes to the program's standard input, and returns when all is written."""
+
+
+@lru_cache(maxsize=1)
+def program() -> str:
+    """Path of the bundled ffmpeg; InfrastructureError where there is none for this platform."""
+    try:
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except RuntimeError as error:
+        raise InfrastructureError(
+            "There is no ffmpeg program.", where="imageio-ffmpeg", do="Install the wheel for this platform."
+        ) from error
+
+
+class _Tail:
+    """Drains a program's standard error in a thread and keeps its last lines."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._stream = stream
+        self._thread = threading.Thread(target=self._drain, name="ffmpeg-stderr", daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        # read1 rather than lines: a program that writes no newline must not fill memory.
+        rest = b""
+        while block := self._stream.read1(1 << 16):  # type: ignore[attr-defined]
+            *lines, rest = (rest + block).replace(b"\r", b"\n").split(b"\n")
+            rest = rest[-_LONGEST_LINE:]
+            for line in lines:
+                if line.strip():
+                    self._lines.append(line[-_LONGEST_LINE:].decode(errors="replace").strip())
+        if rest.strip():
+            self._lines.append(rest.decode(errors="replace").strip())
+
+    def text(self) -> str:
+        self._thread.join()
+        return " | ".join(self._lines)
+
+
+def run(arguments: Sequence[str], *, where: str, feed: Feed | None = None, hide: Sequence[Path] = ()) -> str:
+    """Run the program to its end; the last lines that it wrote to standard error.
+
+    `arguments` go without the program's own name. `feed` writes its standard input from this thread; when it raises,
+    the program is killed. `hide` are paths that must not be named in errors. Raises FarmError with the program's last
+    words when it fails.
+    """
+    command = [program(), "-hide_banner", "-nostats", "-loglevel", "warning", *arguments]
+    stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None  # noqa: S101 - it was asked for
+        tail = _Tail(process.stderr)
+        broken = False
+        try:
+            if feed is not None and process.stdin is not None:
+                try:
+                    feed(process.stdin)
+                    process.stdin.close()
+                except BrokenPipeError:
+                    # The program ended first; what it said is the better reason.
+                    broken = True
+            code = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        words = tail.text()
+    for path in hide:
+        words = words.replace(str(path), "…")
+    if code != 0 or broken:
+        raise _failed(code, words, where)
+    return words
+
+
+def _failed(code: int, words: str, where: str) -> FarmError:
+    if "No space left on device" in words:
+        return InfrastructureError("The disk is full.", where=where, do="Free space in the scratch folder.")
+    return FarmError(f"ffmpeg ended with code {code}: {words or 'it said nothing'}.", where=where)

@@ -1,0 +1,177 @@
+"""Chunk files as one stream of packets with the plate's exact clock, written as fragmented MP4 for the muxer to read.
+
+One chunk file is open at a time. A packet's pts is the plate's; dts is made anew for the whole: the pts of the frame
+that lies `reorder` places before it in presentation order. That is increasing, never after pts, and has no seam.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import av
+import av.error
+import numpy as np
+
+from farm.errors import FarmError
+from farm.media.timeline import Timeline
+from farm.media.writer import ChunkFacts
+
+# Fragments bound what the reader must hold; mp4 keeps dts and any time base, which NUT and Matroska do not.
+_FRAGMENT_BYTES = 4_000_000
+_QUICKTIME_ONLY = frozenset({"prores", "dnxhd"})
+
+
+class ChunkFile(NamedTuple):
+    """A chunk's file and what its writer said of it."""
+
+    path: Path
+    facts: ChunkFacts
+
+
+class Joined(NamedTuple):
+    """A packet with its place in the whole: `pts`, `dts`, `duration` in the timeline's ticks."""
+
+    packet: Any
+    pts: int
+    dts: int
+    duration: int
+
+
+def damaged(chunk: ChunkFacts, what: str) -> FarmError:
+    """The error for a chunk file that is not what the plan says."""
+    return FarmError(
+        what,
+        where=f"chunk of frames {chunk.first} to {chunk.last - 1} (pts {chunk.first_pts} to {chunk.last_pts})",
+        do="Render this chunk again.",
+    )
+
+
+class Clock:
+    """dts for the whole film, in presentation ticks of the timeline."""
+
+    def __init__(self, timeline: Timeline, reorder: int) -> None:
+        self._pts = timeline.pts
+        self._reorder = reorder
+        head = timeline.duration[: reorder + 1]
+        self._step = max(1, int(head.min())) if len(head) else 1
+
+    def dts(self, number: int) -> int:
+        """The dts of the packet that is `number`th in decoding order."""
+        place = number - self._reorder
+        return int(self._pts[place]) if place >= 0 else int(self._pts[0]) + place * self._step
+
+
+@contextmanager
+def open_chunk(chunk: ChunkFile) -> Iterator[tuple[Any, Any]]:
+    """(container, video stream) of a chunk file; FarmError where it is not there or no video."""
+    try:
+        container = av.open(str(chunk.path), "r", format="mov" if chunk.path.suffix == ".mov" else "nut")
+    except (av.error.FFmpegError, OSError) as error:
+        raise damaged(chunk.facts, f"The chunk's file cannot be opened: {type(error).__name__}.") from error
+    with container:
+        if len(container.streams.video) != 1 or len(container.streams) != 1:
+            raise damaged(
+                chunk.facts, f"The chunk's file holds {len(container.streams)} streams instead of one picture."
+            )
+        yield container, container.streams.video[0]
+
+
+def joined_packets(chunks: Sequence[ChunkFile], timeline: Timeline) -> Iterator[Joined]:
+    """Every chunk's packets in decoding order. FarmError names the chunk and the pts where one is not as planned."""
+    clock = Clock(timeline, max(chunk.facts.reorder for chunk in chunks))
+    number = 0
+    for chunk in chunks:
+        for packet, index in _packets(chunk, timeline):
+            pts, dts = int(timeline.pts[index]), clock.dts(number)
+            if dts > pts:
+                raise damaged(chunk.facts, f"The packet of frame {index} (pts {pts}) comes later than its dts {dts}.")
+            yield Joined(packet, pts, dts, int(timeline.duration[index]))
+            number += 1
+
+
+def _packets(chunk: ChunkFile, timeline: Timeline) -> Iterator[tuple[Any, int]]:
+    """(packet, frame index) of one chunk; each frame exactly once."""
+    facts = chunk.facts
+    due = timeline.pts[facts.first : facts.last]
+    seen = np.zeros(len(due), np.bool_)
+    with open_chunk(chunk) as (container, stream):
+        _check_headers(facts, stream)
+        ticks = Fraction(stream.time_base) / timeline.time_base
+        try:
+            for packet in container.demux(stream):
+                if packet.size == 0:
+                    continue
+                pts = facts.first_pts + packet.pts * ticks
+                place = int(np.searchsorted(due, int(pts)))
+                if place == len(due) or due[place] != pts or seen[place]:
+                    raise damaged(facts, f"A packet has pts {pts}, which is no frame of the plan or comes twice.")
+                if not seen.any() and not packet.is_keyframe:
+                    raise damaged(facts, f"The first packet (pts {pts}) is no key frame.")
+                seen[place] = True
+                yield packet, facts.first + place
+        except av.error.FFmpegError as error:
+            raise damaged(facts, f"The chunk's file breaks off: {type(error).__name__}.") from error
+    if not seen.all():
+        missing = facts.first + int(np.argmin(seen))
+        raise damaged(facts, f"{int((~seen).sum())} frames are missing, the first is frame {missing}.")
+
+
+def _check_headers(facts: ChunkFacts, stream: Any) -> None:
+    found = hashlib.sha256(bytes(stream.codec_context.extradata or b"")).hexdigest()
+    # QuickTime adds atoms of its own to ProRes and DNxHR, which have no extradata when they come from the encoder.
+    if found != facts.extradata_sha256 and stream.codec_context.codec.canonical_name not in _QUICKTIME_ONLY:
+        raise damaged(
+            facts, f"The decoder's set-up data is {found[:12]}…, the plan says {facts.extradata_sha256[:12]}…."
+        )
+    size = stream.codec_context.width, stream.codec_context.height
+    if size != (facts.width, facts.height):
+        raise damaged(facts, f"The picture is {size[0]}×{size[1]} instead of {facts.width}×{facts.height}.")
+
+
+def write_joined(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes]) -> None:
+    """Write the joined stream to `pipe` as fragmented MP4 (QuickTime for ProRes and DNxHR).
+
+    Ticks there are 1/denominator of the timeline's time base, counted from the first packet's dts: fragments start at
+    zero, so the muxer must add `first_dts` back.
+    """
+    base = timeline.time_base
+    with open_chunk(chunks[0]) as (_, template):
+        quicktime = template.codec_context.codec.canonical_name in _QUICKTIME_ONLY
+        output: Any = av.open(
+            pipe,
+            "w",
+            format="mov" if quicktime else "mp4",
+            options={
+                "movflags": "+empty_moov+default_base_moof",
+                "frag_size": str(_FRAGMENT_BYTES),
+                "use_editlist": "0",
+                "avoid_negative_ts": "disabled",
+                "video_track_timescale": str(base.denominator),
+                "strict": "experimental",
+            },
+        )
+        stream = output.add_stream_from_template(template, opaque=True)
+    tick = Fraction(1, base.denominator)
+    stream.time_base = tick
+    try:
+        for joined in joined_packets(chunks, timeline):
+            packet = joined.packet
+            packet.time_base = tick
+            packet.pts = joined.pts * base.numerator
+            packet.dts = joined.dts * base.numerator
+            packet.duration = joined.duration * base.numerator
+            packet.stream = stream
+            output.mux_one(packet)
+    finally:
+        output.close()
+
+
+def first_dts(chunks: Sequence[ChunkFile], timeline: Timeline) -> int:
+    """The first packet's dts in ticks of 1/denominator of the time base."""
+    clock = Clock(timeline, max(chunk.facts.reorder for chunk in chunks))
+    return clock.dts(0) * timeline.time_base.numerator

@@ -1,0 +1,160 @@
+"""The ffmpeg arguments that put the joined picture and the plate's other streams into one file. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from farm.media import hdr
+from farm.media.deliverables import Source
+from farm.media.encoders import EncoderPlan, colour_numbers
+from farm.media.facts import PlateFacts, StreamFacts, VideoFacts
+from farm.media.timecode import start_timecode
+from farm.media.timeline import Timeline
+from farm.merger.carry import Carried, Way
+from farm.merger.clock import movie_timescale
+
+# What a container wrote about its old content; the new muxer writes its own.
+_STALE_GLOBAL = ("encoder", "major_brand", "minor_version", "compatible_brands")
+_STALE_PICTURE = (
+    *("encoder", "rotate", "vendor_id", "DURATION", "BPS", "NUMBER_OF_FRAMES", "NUMBER_OF_BYTES"),
+    *("_STATISTICS_TAGS", "_STATISTICS_WRITING_APP", "_STATISTICS_WRITING_DATE_UTC"),
+)
+
+
+def stale_tags() -> frozenset[str]:
+    """Global tags that describe the plate's own file, so that a deliverable must not have them."""
+    return frozenset(_STALE_GLOBAL)
+
+
+_MP4_FAMILY = frozenset({"mp4", "mov"})
+
+
+def mux_arguments(
+    plate: Path,
+    out: Path,
+    facts: PlateFacts,
+    timeline: Timeline,
+    plan: EncoderPlan,
+    carried: Sequence[Carried],
+    *,
+    shift: Fraction,
+    first_dts: int,
+    metadata: Mapping[str, str],
+) -> list[str]:
+    """Arguments for `farm.media.ffmpeg.run`, which feeds the joined picture (see `farm.merger.join`) to standard input.
+
+    `shift` is added to every time stamp; `first_dts` is what fragmented MP4 took off the picture's, in ticks of
+    1/denominator of the time base. `metadata` goes into the file's global tags.
+    """
+    picture_format = "mov" if plan.chunk_container == "mov" else "mp4"
+    arguments = ["-y", "-copyts"]
+    arguments += [
+        *_picture_input(facts.video, plan),
+        "-protocol_whitelist",
+        "pipe",
+        "-f",
+        picture_format,
+        "-i",
+        "pipe:0",
+    ]
+    if shift:
+        arguments += ["-itsoffset", f"{float(shift):.6f}"]
+    # The demuxer is named and only files may be opened: a plate cannot make ffmpeg read anything else.
+    arguments += ["-protocol_whitelist", "file", "-f", facts.container.split(",")[0], "-i", f"file:{plate.absolute()}"]
+    arguments += ["-map_metadata", "1" if plan.carries_tracks else "-1"]
+    arguments += ["-map_chapters", "1" if plan.carries_tracks else "-1"]
+    arguments += ["-c", "copy", "-strict", "-2", "-max_muxing_queue_size", "4096"]
+    offset = first_dts + int(shift * timeline.time_base.denominator)
+    number = 0
+    for index, stream in _in_plate_order(facts):
+        if stream is None:
+            arguments += ["-map", "0:v:0", *_picture_output(number, index, facts, plan, offset)]
+            number += 1
+            continue
+        item = next(c for c in carried if c.index == index)
+        if item.way is not Way.LEAVE_OUT:
+            arguments += ["-map", f"1:{index}", *_track_output(number, stream, item)]
+            number += 1
+    for key, value in [*((key, "") for key in _STALE_GLOBAL), *metadata.items()]:
+        arguments += ["-metadata", f"{key}={value}"]
+    arguments += _container_options(facts, timeline, plan)
+    return [*arguments, "-f", plan.container, f"file:{out.absolute()}"]
+
+
+def _in_plate_order(facts: PlateFacts) -> list[tuple[int, StreamFacts | None]]:
+    streams: list[tuple[int, StreamFacts | None]] = [(stream.index, stream) for stream in facts.streams]
+    return sorted([*streams, (facts.video.stream_index, None)], key=lambda pair: pair[0])
+
+
+def _picture_input(video: VideoFacts, plan: EncoderPlan) -> list[str]:
+    """What the picture stream carries beside its packets: rotation and HDR10 metadata."""
+    arguments = orientation_arguments(video)
+    if plan.source is Source.PICTURE:
+        display, light = hdr.mastering_display(video.side_data), hdr.content_light(video.side_data)
+        arguments += ["-mastering_display", display] if display else []
+        arguments += ["-content_light", f"{light[0]},{light[1]}"] if light else []
+    return arguments
+
+
+# FFmpeg's options turn counter-clockwise and then mirror; their matrices, by signs of (a, b, c, d).
+_ORIENTATIONS: dict[tuple[int, ...], tuple[str, ...]] = {
+    (1, 0, 0, 1): (),
+    (0, -1, 1, 0): ("-display_rotation", "90"),
+    (-1, 0, 0, -1): ("-display_rotation", "180"),
+    (0, 1, -1, 0): ("-display_rotation", "270"),
+    (-1, 0, 0, 1): ("-display_rotation", "0", "-display_hflip"),
+    (1, 0, 0, -1): ("-display_rotation", "0", "-display_vflip"),
+    (0, -1, -1, 0): ("-display_rotation", "90", "-display_hflip"),
+    (0, 1, 1, 0): ("-display_rotation", "270", "-display_hflip"),
+}
+
+
+def orientation_arguments(video: VideoFacts) -> list[str]:
+    """The options that give the picture stream the plate's rotation and mirroring."""
+    if video.display_matrix is None:
+        return ["-display_rotation", str(video.rotation)] if video.rotation else []
+    a, b, _, c, d = video.display_matrix[:5]
+    signs = tuple((value > 0) - (value < 0) for value in (a, b, c, d))
+    found = _ORIENTATIONS.get(signs)
+    return list(found) if found is not None else ["-display_rotation", str(video.rotation)]
+
+
+def _picture_output(number: int, index: int, facts: PlateFacts, plan: EncoderPlan, offset: int) -> list[str]:
+    arguments = [f"-map_metadata:s:{number}", f"1:s:{index}", f"-disposition:{number}", "default"]
+    for key in _STALE_PICTURE:
+        arguments += [f"-metadata:s:{number}", f"{key}="]
+    timecode = start_timecode(facts.metadata, *(stream.metadata for stream in facts.streams))
+    if timecode is not None and plan.container in _MP4_FAMILY:
+        arguments += [f"-metadata:s:{number}", f"timecode={timecode}"]
+    for option, value in colour_numbers(plan.colour).items():
+        arguments += [f"-{option}:{number}", str(value)]
+    if plan.field_order not in ("progressive", "unknown"):
+        arguments += [f"-field_order:{number}", plan.field_order]
+    if plan.sample_aspect_ratio not in (0, 1):
+        shape = plan.sample_aspect_ratio * Fraction(plan.width, plan.height)
+        arguments += [f"-aspect:{number}", f"{shape.numerator}:{shape.denominator}"]
+    if plan.tag is not None:
+        arguments += [f"-tag:{number}", plan.tag]
+    if offset:
+        arguments += [f"-bsf:{number}", f"setts=pts=PTS+{offset}:dts=DTS+{offset}"]
+    return arguments
+
+
+def _track_output(number: int, stream: StreamFacts, item: Carried) -> list[str]:
+    arguments = [f"-map_metadata:s:{number}", f"1:s:{stream.index}"]
+    arguments += [f"-disposition:{number}", "+".join(stream.disposition) or "0"]
+    if item.way is Way.CONVERT:
+        arguments += [f"-c:{number}", item.codec, f"-metadata:s:{number}", "encoder="]
+    return arguments
+
+
+def _container_options(facts: PlateFacts, timeline: Timeline, plan: EncoderPlan) -> list[str]:
+    # Any other setting lets the muxer move all tracks to make the first time stamp 0.
+    arguments = ["-avoid_negative_ts", "disabled"]
+    if plan.container in _MP4_FAMILY:
+        flags = "+use_metadata_tags" + ("+faststart" if plan.container == "mp4" else "")
+        arguments += ["-movflags", flags, "-video_track_timescale", str(timeline.time_base.denominator)]
+        arguments += ["-movie_timescale", str(movie_timescale(facts, timeline))]
+    return arguments

@@ -1,0 +1,99 @@
+"""The picture half of verification: each decoded frame against timeline, plan and what the chunk writer noted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from farm.media.encoders import EncoderPlan
+from farm.media.planes import to_planes
+from farm.media.samples import make_of
+from farm.media.timeline import Timeline
+from farm.media.writer import ChunkFacts, hash_planes
+from farm.merger.clock import rescaled
+from farm.merger.report import Findings
+
+
+class PictureCheck:
+    """Takes the decoded frames in presentation order. Memory: one frame."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        plan: EncoderPlan,
+        chunks: Sequence[ChunkFacts],
+        shift: Fraction,
+        findings: Findings,
+    ) -> None:
+        self._timeline, self._plan, self._chunks = timeline, plan, chunks
+        self._shift, self._findings = shift, findings
+        self._chunk = 0
+        self._samples = hashlib.sha256()
+        self._last: int | None = None
+        self._make = make_of(plan.sample_format)
+        self.frames = 0
+        self.lossless_chunks = 0
+        self.worst = Fraction(0)
+
+    def add(self, frame: Any, time_base: Fraction) -> None:
+        """Check the next frame; `time_base` is the deliverable's."""
+        index = self.frames
+        self.frames += 1
+        if index >= len(self._timeline):
+            return
+        self._check_time(frame.pts, index, time_base)
+        self._check_shape(frame, index)
+        if self._plan.lossless:
+            self._check_samples(frame, index)
+
+    def _check_time(self, pts: int | None, index: int, time_base: Fraction) -> None:
+        plate_pts = int(self._timeline.pts[index])
+        where = f"Frame {index} (pts {plate_pts} of the plate)"
+        if pts is None:
+            self._findings.add("no_pts", f"{where} has no time stamp.", index, plate_pts)
+            return
+        due = rescaled(1, plate_pts * self._timeline.time_base + self._shift, time_base)
+        if pts != due:
+            self.worst = max(self.worst, abs(pts - due) * time_base)
+            self._findings.add("pts", f"{where} has pts {pts} where {due} was due.", index, plate_pts)
+        if self._last is not None and pts <= self._last:
+            self._findings.add("order", f"{where} does not come after the frame before it.", index, plate_pts)
+        self._last = pts
+
+    def _check_shape(self, frame: Any, index: int) -> None:
+        plan = self._plan
+        if (frame.width, frame.height) != (plan.width, plan.height):
+            self._findings.add(
+                "size", f"Frame {index} is {frame.width}×{frame.height} instead of {plan.width}×{plan.height}.", index
+            )
+        if index:
+            return
+        made = make_of(frame.format.name)
+        # Some decoders give more bits than were coded (ProRes 4444: 12), none may give fewer or other chroma.
+        if made.depth < self._make.depth or made._replace(depth=0) != self._make._replace(depth=0):
+            self._findings.add("samples", f"The picture is {frame.format.name} instead of {plan.sample_format}.", index)
+
+    def _check_samples(self, frame: Any, index: int) -> None:
+        chunk = self._chunks[self._chunk]
+        hash_planes(self._samples, to_planes(frame)[0])
+        if index + 1 < chunk.last:
+            return
+        if self._samples.hexdigest() == chunk.frames_sha256:
+            self.lossless_chunks += 1
+        else:
+            text = f"The samples of frames {chunk.first} to {chunk.last - 1} are not those that were rendered."
+            self._findings.add("bits", text, chunk.first, chunk.first_pts)
+        self._samples = hashlib.sha256()
+        self._chunk += 1
+
+    def finish(self) -> None:
+        """Compare the count."""
+        due = len(self._timeline)
+        if self.frames == due:
+            return
+        short = self.frames < due
+        frame = self.frames if short else None
+        pts = int(self._timeline.pts[self.frames]) if short else None
+        self._findings.add("count", f"{self.frames} frames were decoded where {due} were due.", frame, pts)

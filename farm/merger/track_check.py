@@ -1,0 +1,157 @@
+"""The sound, subtitle and other tracks of a deliverable against those of the plate, by their packets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from av.bitstream import BitStreamFilterContext
+from av.stream import Disposition
+
+from farm.media.container import open_container
+from farm.media.facts import PlateFacts
+from farm.merger.carry import Carried, Way
+from farm.merger.report import Findings, TrackReport
+
+_EMPTY_CUES = (b"", b"\0\0")
+
+
+class Account:
+    """A running account of one stream's packets: joined payload, count, first time stamp in seconds."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.packets = 0
+        self.first: Fraction | None = None
+
+    def add(self, packet: Any, kind: str) -> None:
+        payload = bytes(packet)
+        # MP4 fills the gaps between cues with empty ones.
+        if kind == "subtitle" and payload in _EMPTY_CUES:
+            return
+        self._digest.update(payload)
+        self.packets += 1
+        if packet.pts is not None:
+            start = packet.pts * Fraction(packet.time_base)
+            self.first = start if self.first is None else min(self.first, start)
+
+    def add_bytes(self, data: bytes) -> None:
+        self._digest.update(data)
+        self.packets += 1
+
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def class_of(stream: Any) -> str:
+    """A stream's kind, with cover art apart from moving pictures."""
+    if stream.type == "video" and stream.disposition & Disposition.attached_pic:
+        return "cover"
+    return str(stream.type)
+
+
+def paired(container: Any, facts: PlateFacts, carried: Sequence[Carried]) -> tuple[Any, dict[int, Any], list[Carried]]:
+    """(picture stream, plate index → stream, what has no stream) of a deliverable, by order within each kind."""
+    kinds = {stream.index: stream.kind for stream in facts.streams}
+    kinds |= {s.index: "cover" for s in facts.streams if s.kind == "video" and "attached_pic" in s.disposition}
+    wanted = {item.index: item for item in carried if item.way is not Way.LEAVE_OUT}
+    queues: dict[str, Iterator[Any]] = {}
+    picture, found, missing = None, {}, []
+    for index in sorted([*wanted, facts.video.stream_index]):
+        kind = "video" if index == facts.video.stream_index else kinds[index]
+        if kind not in queues:
+            queues[kind] = iter([stream for stream in container.streams if class_of(stream) == kind])
+        stream = next(queues[kind], None)
+        if index == facts.video.stream_index:
+            picture = stream
+        elif stream is None:
+            missing.append(wanted[index])
+        else:
+            found[index] = stream
+    return picture, found, missing
+
+
+def plate_accounts(plate: Path, facts: PlateFacts, carried: Sequence[Carried]) -> dict[int, Account]:
+    """Accounts of the plate's carried streams, with the one rewrite that a copy may make: ADTS headers go."""
+    wanted = [item.index for item in carried if item.way is not Way.LEAVE_OUT]
+    if not wanted:
+        return {}
+    kinds = {stream.index: stream.kind for stream in facts.streams}
+    accounts = {index: Account() for index in wanted}
+    with open_container(plate) as container:
+        streams: list[Any] = [container.streams[index] for index in wanted]
+        filters = {s.index: BitStreamFilterContext("aac_adtstoasc", s) for s in streams if _has_adts(s)}
+        for stream in streams:
+            if stream.type == "attachment":
+                accounts[stream.index].add_bytes(stream.data)
+        moving = [stream for stream in streams if stream.type != "attachment"]
+        for packet in container.demux(moving) if moving else ():
+            if packet.size == 0:
+                continue
+            index = packet.stream_index
+            changed = filters[index].filter(packet) if index in filters else (packet,)
+            for one in changed:
+                accounts[index].add(one, kinds[index])
+    return accounts
+
+
+def _has_adts(stream: Any) -> bool:
+    context = stream.codec_context
+    return stream.type == "audio" and context.codec.canonical_name == "aac" and not context.extradata
+
+
+def compare(
+    facts: PlateFacts,
+    carried: Sequence[Carried],
+    before: dict[int, Account],
+    after: dict[int, Account],
+    ticks: dict[int, Fraction],
+    shift: Fraction,
+    findings: Findings,
+) -> tuple[TrackReport, ...]:
+    """Reports on all of the plate's other streams; `ticks` are the deliverable's time bases."""
+    reports = []
+    streams = {stream.index: stream for stream in facts.streams}
+    for item in carried:
+        if item.way is Way.LEAVE_OUT or item.index not in after:
+            reports.append(
+                TrackReport(index=item.index, kind=item.kind, way=item.way, packets=0, sha256="", same=False)
+            )
+            continue
+        old, new = before[item.index], after[item.index]
+        same = old.sha256() == new.sha256()
+        reports.append(
+            TrackReport(
+                index=item.index, kind=item.kind, way=item.way, packets=new.packets, sha256=new.sha256(), same=same
+            )
+        )
+        stream = streams[item.index]
+        _compare_one(item, f"{stream.kind.capitalize()} stream {item.index} ({stream.codec})", old, new, same, findings)
+        _compare_start(item, old, new, ticks.get(item.index), shift, findings)
+    return tuple(reports)
+
+
+def _compare_one(item: Carried, name: str, old: Account, new: Account, same: bool, findings: Findings) -> None:
+    if item.way is Way.COPY and not same and not (item.kind == "video" and old.packets == new.packets):
+        text = f"{name} has {new.packets} packets that are not the plate's {old.packets}."
+        findings.add("track", text)
+    elif item.way is Way.CONVERT and (new.packets == 0) != (old.packets == 0):
+        findings.add("track", f"{name} came out empty.")
+    elif item.way is Way.CONVERT and item.kind == "subtitle" and new.packets != old.packets:
+        findings.add("track", f"{name} has {new.packets} cues instead of {old.packets}.")
+
+
+def _compare_start(
+    item: Carried, old: Account, new: Account, tick: Fraction | None, shift: Fraction, findings: Findings
+) -> None:
+    if old.first is None or new.first is None or tick is None:
+        return
+    error = abs(new.first - (old.first + shift))
+    # Half a tick of rounding; an encoder may also cut its frames elsewhere, so converted sound may move by one frame.
+    allowed = tick if item.way is Way.COPY else Fraction(1, 10)
+    if error > allowed:
+        text = f"{item.kind.capitalize()} stream {item.index} starts {float(error):.4f} s away from where it should."
+        findings.add("start", text)
