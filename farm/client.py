@@ -287,7 +287,7 @@ def error_of(answer: requests.Response) -> FarmError:
 
 def read_server_sent(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
     """(event, data) of each message of a server-sent event stream; comments and other fields are passed over."""
-    kind, data = "message", []
+    kind, data = "message", list[str]()
     for line in lines:
         if not line:
             if data:

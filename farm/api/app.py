@@ -8,6 +8,7 @@ from typing import Any
 from apiflask import APIFlask
 
 from farm import __version__
+from farm import log as farm_log
 from farm.api import downloads, guard, info, jobs, metrics, openapi, pages, problems, requests_log
 from farm.api.intake import FarmRequest
 from farm.api.services import Services
@@ -25,7 +26,10 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
     if services is None:
         from farm.api.wiring import make_services
 
-        services = make_services(settings or load_settings())
+        settings = settings or load_settings()
+        farm_log.configure(settings.log_level, settings.log_format)
+        guard.check_exposure(settings)
+        services = make_services(settings)
     app = _Farm(
         "farm.api",
         title="facefarm",
@@ -59,6 +63,7 @@ def _configure(app: APIFlask, settings: Settings) -> None:
     config: dict[str, Any] = {
         "SECRET_KEY": secret,
         "OPENAPI_VERSION": "3.1.0",
+        "AUTO_OPERATION_ID": True,
         "VALIDATION_ERROR_STATUS_CODE": 422,
         "AUTO_VALIDATION_ERROR_RESPONSE": False,
         "AUTO_404_RESPONSE": False,

@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.datastructures import ContentRange
 from werkzeug.http import dump_options_header
 
-from farm.api.openapi import problems
+from farm.api.openapi import Answers, problems
 from farm.api.services import services
 from farm.errors import NotFoundError, PolicyError
 from farm.store.base import Store
@@ -24,10 +24,10 @@ objects = Blueprint("objects", __name__)
 BLOCK = 1 << 20
 _SAFE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
-_FILE_ANSWERS = {
+_FILE_ANSWERS: Answers = {
     200: {"description": "The file", "content": {"application/octet-stream": {}}},
     206: {"description": "A part of the file", "content": {"application/octet-stream": {}}},
-    302: "A signed link of the store",
+    302: {"description": "A signed link of the store"},
 }
 
 

@@ -12,7 +12,7 @@ import hmac
 import ipaddress
 from urllib.parse import urlsplit
 
-from flask import Flask, request
+from flask import Flask, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from farm.api.problems import UnauthorisedError
@@ -20,7 +20,9 @@ from farm.errors import PolicyError
 from farm.settings import Settings
 
 COOKIE = "farm_session"
-_OPEN_ENDPOINTS = frozenset({"health.healthz", "health.readyz", "objects.signed", "pages.login", "pages.enter", "static"})
+_OPEN_ENDPOINTS = frozenset(
+    {"health.healthz", "health.readyz", "objects.signed", "pages.login", "pages.enter", "static"}
+)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -52,9 +54,7 @@ def cookie_value(token: str, session_secret: str) -> str:
 
 def right_token(given: str, expected: str) -> bool:
     """Compare in a time that says nothing about where they differ."""
-    return hmac.compare_digest(
-        hashlib.sha256(given.encode()).digest(), hashlib.sha256(expected.encode()).digest()
-    )
+    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(expected.encode()).digest())
 
 
 class Guard:
@@ -82,6 +82,8 @@ class Guard:
             return None
         if request.endpoint in _OPEN_ENDPOINTS or self._known():
             return None
+        if request.blueprint == "pages":
+            return redirect(url_for("pages.login"))
         raise UnauthorisedError(
             "The request carries no valid token.",
             where="Authorization",

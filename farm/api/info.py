@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from apiflask import APIBlueprint
 from flask import Blueprint, Response, current_app
@@ -85,8 +86,7 @@ def readyz() -> tuple[dict[str, object], int]:
 
 @health.get("/metrics")
 def metrics() -> Response:
-    registry = current_app.extensions["farm_metrics"]
-    assert isinstance(registry, CollectorRegistry)
+    registry = cast(CollectorRegistry, current_app.extensions["farm_metrics"])
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 from flask import Request
 from werkzeug.datastructures import FileStorage
@@ -128,8 +128,7 @@ class Intake:
 
     def stored(self, part: FileStorage, label: str, *, picture: bool) -> Received:
         """What arrived as `part`."""
-        made = part.stream
-        assert isinstance(made, HashedFile)
+        made = cast(HashedFile, part.stream)
         if picture and made.size > self._max_picture:
             raise TooLargeError(
                 f"The picture has {made.size:,} bytes; at most {self._max_picture:,} are taken.",

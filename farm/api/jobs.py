@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar, cast
 
 from apiflask import APIBlueprint
-from flask import Response, request, stream_with_context, url_for
+from flask import Response, request, url_for
 from pydantic import ValidationError
 from werkzeug.datastructures import FileStorage
 
 from farm.api.intake import FarmRequest, Intake, Received
 from farm.api.live import BATCH, Closing, stream
-from farm.api.openapi import problems
+from farm.api.openapi import Answers, problems
 from farm.api.schemas import (
     DEFAULT_LABEL,
+    LABEL,
     ChunkList,
     CommandIn,
     EventOut,
@@ -83,6 +85,11 @@ def get_chunks(job_id: str) -> ChunkList:
     return ChunkList(items=services().ledger.chunks(job_id))
 
 
+_STREAM: Answers = {
+    200: {"description": "A stream of `change` events and one `end`", "content": {"text/event-stream": {}}}
+}
+
+
 def _add_command(command: str, summary: str) -> None:
     @bp.post(f"/<job_id>/{command}", endpoint=f"{command}_job")
     @bp.output(JobOut)
@@ -100,11 +107,8 @@ for _name, _summary in COMMANDS.items():
 @bp.get("/<job_id>/events")
 @bp.doc(
     summary="Follow a job",
-    description="Server-sent events until the job is final. `Last-Event-ID` (or `?after=`) takes up where a client was.",
-    responses={
-        200: {"description": "A stream of `change` events and one `end`", "content": {"text/event-stream": {}}},
-        **problems(404, 503),
-    },
+    description="Server-sent events until the job is final. `Last-Event-ID` or `?after=` takes up where one was.",
+    responses=_STREAM | problems(404, 503),
 )
 def follow(job_id: str) -> Response:
     found = services()
@@ -117,7 +121,7 @@ def follow(job_id: str) -> Response:
         return found.ledger.events(job_id, cursor, BATCH), final
 
     body = Closing(stream(read, after), found.live.leave)
-    answer = Response(stream_with_context(body), content_type="text/event-stream")
+    answer = Response(body, content_type="text/event-stream")
     answer.call_on_close(body.close)
     answer.headers["Cache-Control"] = "no-store"
     answer.headers["X-Accel-Buffering"] = "no"
@@ -127,9 +131,7 @@ def follow(job_id: str) -> Response:
 def _idempotency_key() -> str | None:
     key = request.headers.get("Idempotency-Key")
     if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
-        raise InputError(
-            "The idempotency key is not usable.", where="Idempotency-Key", do=f"Send 1 to {MAX_KEY} printable characters."
-        )
+        raise InputError("It is not usable.", where="Idempotency-Key", do=f"Send 1 to {MAX_KEY} printable characters.")
     return key
 
 
@@ -177,9 +179,11 @@ def _picture(intake: Intake, part: FileStorage, name: str) -> Received:
 
 def _label(part: str) -> str:
     head, _, label = part.partition(".")
-    if head != "identity":
+    if head != "identity" or not re.fullmatch(LABEL, label or DEFAULT_LABEL):
         raise InputError(
-            f"The part {part[:60]!r} is not expected.", where="body", do="Send `plate`, `identity` and `options`."
+            f"The part {part[:60]!r} is not expected.",
+            where="body",
+            do="Send plate, identity (or identity.name), options.",
         )
     return label or DEFAULT_LABEL
 

@@ -20,7 +20,7 @@ BATCH = 200
 class EventSource(Protocol):
     """Reads a job's events after an id, oldest first, and says whether the job is final."""
 
-    def __call__(self, after: int) -> tuple[list[EventOut], bool]: ...
+    def __call__(self, after: int, /) -> tuple[list[EventOut], bool]: ...
 
 
 class Gate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import cast
 
 from flask import Flask, Response, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -18,16 +19,12 @@ from farm.errors import FarmError
 def register(app: Flask) -> CollectorRegistry:
     """Count and time the application's requests; the registry is what /metrics shows."""
     registry = CollectorRegistry()
-    requests = Counter(
-        "farm_api_requests_total", "Requests answered", ("method", "route", "status"), registry=registry
-    )
+    requests = Counter("farm_api_requests_total", "Requests answered", ("method", "route", "status"), registry=registry)
     seconds = Histogram(
         "farm_api_request_seconds", "Time to the first byte of the answer", ("route",), registry=registry
     )
     ProcessCollector(registry=registry)
-    found = app.extensions["farm"]
-    assert isinstance(found, Services)
-    registry.register(_Jobs(found))
+    registry.register(_Jobs(cast(Services, app.extensions["farm"])))
 
     def count(response: Response) -> Response:
         route = request.url_rule.rule if request.url_rule else "none"

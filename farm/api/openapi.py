@@ -34,7 +34,10 @@ _SUBMIT_BODY = {
 _COMMAND_BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/CommandIn"}}}}
 
 
-def problems(*statuses: int) -> dict[int, dict[str, Any]]:
+Answers = dict[int | str, dict[str, str | dict[str, dict[str, Any]]]]
+
+
+def problems(*statuses: int) -> Answers:
     """The `responses` of a view for these statuses."""
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
@@ -42,8 +45,9 @@ def problems(*statuses: int) -> dict[int, dict[str, Any]]:
     }
 
 
-def finish(spec: dict[str, Any]) -> dict[str, Any]:
+def finish(spec: dict[str, Any] | str) -> dict[str, Any] | str:
     """Add to the generated document what the generator cannot know."""
+    assert isinstance(spec, dict)  # noqa: S101  # it is a string for YAML only
     schemas = spec.setdefault("components", {}).setdefault("schemas", {})
     for model in (Problem, JobIn, CommandIn):
         schema = model.model_json_schema(ref_template=_REF)

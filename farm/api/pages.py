@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
@@ -70,8 +72,7 @@ def login() -> str:
 @bp.post("/login")
 def enter() -> ResponseReturnValue:
     """Swap the token for a cookie that scripts cannot read and other sites cannot use."""
-    guard = current_app.extensions["farm_guard"]
-    assert isinstance(guard, Guard)
+    guard = cast(Guard, current_app.extensions["farm_guard"])
     if guard.cookie is None or not guard.accepts(request.form.get("token", "")):
         return render_template("login.html", version=__version__, wrong=True), 403
     answer = redirect(url_for("pages.home"), 303)

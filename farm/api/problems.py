@@ -11,12 +11,14 @@ from typing import Any
 
 import structlog
 from apiflask.exceptions import HTTPError
-from flask import Flask, Response, g, json, request
+from flask import Flask, Response, g, json, render_template, request
+from flask.typing import ResponseReturnValue
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from werkzeug.exceptions import HTTPException
 
+from farm import __version__
 from farm.errors import (
     ConflictError,
     DiskFullError,
@@ -113,8 +115,12 @@ def _problem(name: str, status: int, detail: str, **more: Any) -> Problem:
 
 
 def response_of(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    body = problem.model_dump(mode="json", exclude_defaults=True) | {"status": problem.status}
-    response = Response(json.dumps(body), status=problem.status, content_type=MEDIA_TYPE)
+    """The document; a page where a page was asked for."""
+    if request.blueprint == "pages":
+        response = Response(render_template("problem.html", version=__version__, problem=problem), problem.status)
+    else:
+        body = problem.model_dump(mode="json", exclude_defaults=True) | {"status": problem.status}
+        response = Response(json.dumps(body), status=problem.status, content_type=MEDIA_TYPE)
     response.headers.update(headers or {})
     response.headers["Cache-Control"] = "no-store"
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -169,15 +175,15 @@ def _on_validation_error(error: HTTPError) -> Response:
             do="See /api/v1/openapi.json for what is expected.",
             errors=fields,
         ),
-        dict(error.headers),
+        {key: str(value) for key, value in dict(error.headers).items()},
     )
 
 
-def _on_http_exception(error: HTTPException) -> Response:
+def _on_http_exception(error: HTTPException) -> ResponseReturnValue:
     status = error.code or 500
+    if status < HTTPStatus.BAD_REQUEST:
+        return error  # a redirect to the address with or without a slash
     headers = {key: value for key, value in error.get_headers() if key.lower() in ("allow", "retry-after")}
-    if error.response is not None and status < HTTPStatus.BAD_REQUEST:
-        return Response(error.response.response, status, dict(error.response.headers))
     details = {
         404: f"There is nothing at {request.path}.",
         405: f"{request.method} is not possible here.",

@@ -76,7 +76,7 @@ class WarningOut(BaseModel):
 
 
 class JobOut(BaseModel):
-    """A job as it stands. `reason` says why it is in this state, `waiting_for` why nothing happens, where nothing does."""
+    """A job as it stands. `reason` says why it is in this state, `waiting_for` why nothing happens just now."""
 
     id: str
     state: str

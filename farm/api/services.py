@@ -1,11 +1,11 @@
-"""What the views work with, as Protocols: the ledger of jobs, the plate's probe, the check of a face. Wired in `app`."""
+"""What the views work with, as Protocols: the ledger of jobs, the plate's probe, the check of a face."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from flask import current_app
 
@@ -103,6 +103,4 @@ class Services:
 
 def services() -> Services:
     """The services of the application that handles this request."""
-    found = current_app.extensions["farm"]
-    assert isinstance(found, Services)
-    return found
+    return cast(Services, current_app.extensions["farm"])

@@ -97,9 +97,9 @@ class Submission:
             for spec in _named(partial(self._services.catalogue.with_needs, processor.model)):
                 self._services.licences.check(spec)
         consent = admit(options.consent, ConsentPolicy(settings.consent_policy), changes_faces=recipe.changes_faces)
-        mapping = _mapping(options)
         facts = self._probe(parcel.plate)
         identities = self._identities(parcel, recipe)
+        mapping = _mapping(options, [identity.label for identity in identities])
         self._check_room(parcel)
         return _Checked(recipe, consent, mapping, identities, facts)
 
@@ -212,11 +212,19 @@ def _named(find: Callable[[], T]) -> T:
         raise InputError(error.what, where=error.where, do=error.do) from error
 
 
-def _mapping(options: JobIn) -> MappingRequest | None:
-    if options.mapping is None:
-        return None
+def _mapping(options: JobIn, labels: Sequence[str]) -> MappingRequest | None:
+    """Who gets which identity; by default the person with the most screen time gets the first."""
+    asked = options.mapping
+    if asked is None:
+        return MappingRequest(identity=labels[0]) if labels else None
     try:
-        return MappingRequest.model_validate(options.mapping)
+        mapping = MappingRequest.model_validate(asked)
     except ValidationError as error:
         wrong = "; ".join(item["msg"] for item in error.errors(include_input=False, include_url=False)[:5])
-        raise InputError(f"It is not valid: {wrong}.", where="mapping", do="See the documentation of mappings.") from None
+        raise InputError(f"It is not valid: {wrong}.", where="mapping", do="See MappingRequest in the docs.") from None
+    for name in {mapping.identity, *mapping.assignments.values(), *mapping.references, *mapping.references.values()}:
+        if name is not None and name not in labels:
+            raise InputError(
+                f"There is no identity called {name!r}.", where="mapping", do=f"Name one of: {', '.join(labels)}."
+            )
+    return mapping

@@ -60,9 +60,7 @@ class FakeLedger:
         before = self.states.get(job_id)
         self.states[job_id] = state
         events = self.log.setdefault(job_id, [])
-        events.append(
-            EventOut(id=len(events) + 1, at=NOW, kind="job.state", before=before, after=state, reason=reason)
-        )
+        events.append(EventOut(id=len(events) + 1, at=NOW, kind="job.state", before=before, after=state, reason=reason))
 
     def exists(self, job_id: str) -> bool:
         return job_id in self.requests
@@ -160,5 +158,3 @@ def make_services(tmp: Path, **settings: object) -> Services:
         new_id=lambda: f"job{next(ids)}",
         live=Gate(2),
     )
-
-

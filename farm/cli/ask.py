@@ -1,0 +1,179 @@
+"""What `render` and `submit` ask for: their common options, checked and turned into a job's request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from farm.api.schemas import DEFAULT_LABEL, IdentityIn, JobIn
+from farm.cli.files import check_input, sha256_of
+from farm.errors import FarmError, InputError
+from farm.media.deliverables import PRESETS, deliverable
+from farm.provenance.consent import Consent
+from farm.recipe import preset
+
+DEFAULT_DELIVERABLE = "h264"
+_BY_SUFFIX = {".mp4": "h264", ".m4v": "h264", ".mkv": "ffv1", ".mov": "prores"}
+
+Command = Callable[..., Any]
+
+_OPTIONS = (
+    click.option(
+        "--identity", "identities", multiple=True, metavar="[NAME=]FACE.jpg",
+        help="Picture of the person put in; again for more pictures, NAME= for more people.",
+    ),
+    click.option("--recipe", default="swap", show_default=True, help="Recipe; `passthrough` changes nothing."),
+    click.option(
+        "--deliverable", "deliverables", multiple=True,
+        help=f"Kind of file to make; default {DEFAULT_DELIVERABLE}, or what fits OUT. One of: {', '.join(PRESETS)}.",
+    ),
+    click.option("--chunk-seconds", type=click.FloatRange(0.5, 120), help="Length of a chunk."),
+    click.option(
+        "--map", "mapping", multiple=True, metavar="WHO[=NAME]",
+        help="Who gets the identity: `lead` (most screen time), `all`, or a cast member's id, each with =NAME.",
+    ),
+    click.option(
+        "--face", type=click.IntRange(0, 99), help="Which face of a picture with several, from the left, from 0."
+    ),
+    click.option("--grant", type=click.Path(path_type=Path), help="The signed consent of the person shown."),
+    click.option("--title", default="", help="Name of the job in lists."),
+    click.option("--priority", type=click.IntRange(0, 100), default=50, show_default=True, help="Higher goes first."),
+)  # fmt: skip
+
+
+def asking(command: Command) -> Command:
+    """Add the common options to a command; they arrive as `asked`."""
+
+    def wrapper(**given: Any) -> Any:
+        names = (
+            "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "face", "grant", "title",
+            "priority",
+        )  # fmt: skip
+        asked = Asked(**{name: given.pop(name) for name in names})
+        return command(asked=asked, **given)
+
+    wrapper.__doc__ = command.__doc__
+    wrapper.__name__ = command.__name__
+    wrapped: Command = reduce(lambda made, option: option(made), reversed(_OPTIONS), wrapper)
+    return click.argument("plate", type=click.Path(path_type=Path))(wrapped)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options as they were given."""
+
+    plate: Path
+    identities: tuple[str, ...]
+    recipe: str
+    deliverables: tuple[str, ...] = ()
+    chunk_seconds: float | None = None
+    mapping: tuple[str, ...] = ()
+    face: int | None = None
+    grant: Path | None = None
+    title: str = ""
+    priority: int = 50
+    pictures: dict[str, list[Path]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found: dict[str, list[Path]] = {}
+        for given in self.identities:
+            label, path = _split_identity(given)
+            found.setdefault(label, []).append(path)
+        object.__setattr__(self, "pictures", found)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        pictures = [path for paths in self.pictures.values() for path in paths]
+        return (self.plate, *pictures, *([self.grant] if self.grant else []))
+
+    def check(self) -> None:
+        """Everything that can be said without a farm. InputError or PolicyError names the file or option."""
+        recipe = preset(self.recipe)
+        for name in self.deliverables:
+            deliverable(name)
+        check_input(self.plate, "plate")
+        for paths in self.pictures.values():
+            for path in paths:
+                check_input(path, "picture")
+        if self.grant:
+            check_input(self.grant, "grant")
+        if recipe.changes_faces and not self.pictures:
+            raise InputError(
+                f"The recipe {recipe.name!r} puts in a face and none was given.",
+                where="--identity",
+                do="Give a picture of the person: --identity FACE.jpg.",
+            )
+        from farm.media.probe import probe
+
+        try:
+            probe(self.plate)
+        except InputError as error:
+            raise type(error)(error.what, where=str(self.plate), do=error.do) from error
+
+    def request(self, deliverables: tuple[str, ...]) -> JobIn:
+        consent = Consent(level="A1", grant_sha256=sha256_of(self.grant)) if self.grant else Consent()
+        identities = tuple(IdentityIn(label=label, face=self.face) for label in self.pictures)
+        return JobIn(
+            title=self.title,
+            recipe=self.recipe,
+            deliverables=deliverables,
+            identities=identities,
+            mapping=mapping_request(self.mapping),
+            consent=consent,
+            chunk_seconds=self.chunk_seconds,
+            priority=self.priority,
+        )
+
+    def blamed(self, error: FarmError) -> FarmError:
+        """The same error, naming the file as it is called here instead of the part of the upload."""
+        part = error.where.removeprefix("the ").split("[")[0]
+        label = part.removeprefix("identity.") if part.startswith("identity") else part
+        if part == "plate":
+            where = str(self.plate)
+        elif label in self.pictures:
+            where = ", ".join(str(path) for path in self.pictures[label])
+        else:
+            return error
+        return type(error)(error.what, where=where, do=error.do)
+
+
+def deliverable_for(out: Path, asked: tuple[str, ...]) -> str:
+    """The one deliverable that OUT is; InputError where its suffix says something else."""
+    suffix = out.suffix.lower()
+    if len(asked) > 1:
+        raise InputError(
+            "One file can hold one deliverable.", where="--deliverable", do="Use `farm submit`, then `farm download`."
+        )
+    if not asked:
+        return _BY_SUFFIX.get(suffix, DEFAULT_DELIVERABLE)
+    kind = deliverable(asked[0])
+    if kind.suffix and suffix != kind.suffix:
+        raise InputError(
+            f"The deliverable {kind.name!r} is a {kind.suffix} file.", where=str(out), do=f"Name it *{kind.suffix}."
+        )
+    return kind.name
+
+
+def _split_identity(given: str) -> tuple[str, Path]:
+    name, equals, path = given.partition("=")
+    if equals and path and not Path(given).exists():
+        return name, Path(path)
+    return DEFAULT_LABEL, Path(given)
+
+
+def mapping_request(given: tuple[str, ...]) -> dict[str, Any] | None:
+    """`lead`, `all` or cast members, each with =NAME of an identity, as a mapping; None where nothing was said."""
+    if not given:
+        return None
+    pairs = [(who, name or DEFAULT_LABEL) for who, _, name in (text.partition("=") for text in given)]
+    first, identity = pairs[0]
+    if first in ("lead", "all"):
+        if len(pairs) > 1:
+            raise InputError(f"{first!r} says it all.", where="--map", do="Give it alone, or name cast members.")
+        return {"mode": first, "identity": identity}
+    return {"mode": "cast", "assignments": dict(pairs)}

@@ -1,0 +1,153 @@
+"""`farm jobs`, `job`, `watch`, `cancel`, `download`, `workers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from farm.api.schemas import ChunkOut, JobOut
+from farm.cli.connect import running_farm
+from farm.cli.files import check_output, replacing
+from farm.cli.output import bytes_in_words, print_facts, print_json, print_json_line, print_table, talk
+from farm.cli.progress import follow, numbers, require_completed, shown
+from farm.errors import InputError
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command()
+@click.option("--state", help="Only jobs in this state; `open` and `final` are groups of states.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
+@_json
+def jobs(state: str | None, limit: int, as_json: bool) -> None:
+    """List the latest jobs."""
+    with running_farm() as client:
+        page = client.jobs(state=state, limit=limit)
+    if as_json:
+        print_json(page)
+        return
+    print_table(
+        ("id", "state", "progress", "recipe", "created", "title"),
+        [(j.id, j.state, numbers(j), j.recipe, f"{j.created_at:%Y-%m-%d %H:%M}", j.title) for j in page.items],
+    )
+
+
+@click.command()
+@click.argument("job_id")
+@_json
+def job(job_id: str, as_json: bool) -> None:
+    """Say everything about one job."""
+    with running_farm() as client:
+        found, chunks = client.job(job_id), client.chunks(job_id)
+    if as_json:
+        print_json({**found.model_dump(mode="json"), "chunks": chunks.model_dump(mode="json")["items"]})
+        return
+    _print_job(found)
+    if chunks.items:
+        click.echo()
+        print_table(("chunk", "frames", "state", "done", "attempts", "reason"), map(_chunk_row, chunks.items))
+
+
+@click.command()
+@click.argument("job_id")
+@click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON.")
+def watch(job_id: str, as_json: bool) -> None:
+    """Follow a job to its end; ends as the job does."""
+    with running_farm() as client:
+        if as_json:
+            for event in client.events(job_id):
+                print_json_line(event)
+            found = client.job(job_id)
+        else:
+            with shown(talk) as show:
+                found = follow(client, job_id, show)
+    require_completed(found)
+    if not as_json:
+        _print_job(found)
+
+
+@click.command()
+@click.argument("job_id")
+@click.option("--reason", default="", help="Kept with the job.")
+@_json
+def cancel(job_id: str, reason: str, as_json: bool) -> None:
+    """Stop a job for good."""
+    with running_farm() as client:
+        found = client.command(job_id, "cancel", reason)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(found.state)
+
+
+@click.command()
+@click.argument("job_id")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; by default its own name.")
+@click.option("--deliverable", help="Which one, where the job has several.")
+@_json
+def download(job_id: str, output: Path | None, deliverable: str | None, as_json: bool) -> None:
+    """Fetch a finished job's deliverable."""
+    with running_farm() as client:
+        found = client.job(job_id)
+        files = [file for file in found.deliverables if deliverable in (None, file.name)]
+        if not files:
+            raise InputError(
+                f"The job is {found.state} and has no such deliverable.",
+                where=f"job {job_id}",
+                do=f"Wait for it: farm watch {job_id}." if not found.final else "See what it has: farm job ID.",
+            )
+        if len(files) > 1:
+            names = ", ".join(file.name for file in files)
+            raise InputError("The job has several deliverables.", where=f"job {job_id}", do=f"Name one of: {names}.")
+        file = files[0]
+        out = output or Path(file.filename)
+        check_output(out, ())
+        with replacing(out) as target:
+            client.download(job_id, file.name, target)
+    if as_json:
+        print_json({"file": str(out), **file.model_dump(mode="json")})
+    else:
+        click.echo(str(out))
+
+
+@click.command()
+@_json
+def workers(as_json: bool) -> None:
+    """List the workers and what they do."""
+    with running_farm() as client:
+        found = client.workers()
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("id", "state", "slots", "busy", "tags", "version", "seen", "reason"),
+        [
+            (w.id, w.state, str(w.slots), str(w.busy), ",".join(w.tags), w.version, f"{w.seen_at:%H:%M:%S}", w.reason)
+            for w in found.items
+        ],
+    )
+
+
+def _print_job(found: JobOut) -> None:
+    print_facts(
+        [
+            ("job", found.id),
+            ("title", found.title),
+            ("state", found.state.replace("_", " ")),
+            ("reason", found.reason),
+            ("waiting for", found.waiting_for or ""),
+            ("recipe", found.recipe),
+            ("progress", numbers(found)),
+            *(("warning", warning.text) for warning in found.warnings),
+        ]
+    )
+    for file in found.deliverables:
+        click.echo()
+        facts = [("deliverable", file.name), ("size", bytes_in_words(file.size)), ("sha256", file.sha256)]
+        print_facts([*facts, *((name.replace("_", " "), str(value)) for name, value in file.verified.items())])
+
+
+def _chunk_row(chunk: ChunkOut) -> tuple[str, ...]:
+    frames = f"{chunk.first}–{chunk.last - 1}"
+    return str(chunk.index), frames, chunk.state, str(chunk.frames_done), str(chunk.attempts), chunk.reason
