@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
-from sqlalchemy import BigInteger, DateTime, Enum, Identity, MetaData, String, func, text
+from sqlalchemy import BigInteger, ColumnElement, DateTime, Enum, Identity, Interval, MetaData, String, func, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 
@@ -59,3 +59,8 @@ def empty_list() -> MappedColumn[Any]:
 def empty_json() -> MappedColumn[Any]:
     """A JSONB object column that is empty, never NULL, by default."""
     return mapped_column(server_default=text("'{}'::jsonb"))
+
+
+def seconds(value: float) -> ColumnElement[timedelta]:
+    """An SQL interval."""
+    return func.make_interval(0, 0, 0, 0, 0, 0, value, type_=Interval())

@@ -73,8 +73,6 @@ class BudgetAction(StrEnum):
 
 
 class OutboxTopic(StrEnum):
-    """`wake`: there is work; `stop`: a running attempt must ask whether it may go on; `event`: tell the webhooks."""
+    """What a message is about. `wake`: there is work."""
 
     WAKE = "wake"
-    STOP = "stop"
-    EVENT = "event"

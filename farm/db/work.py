@@ -35,6 +35,7 @@ class Lane(Base):
     models: Mapped[list[str]] = empty_list()
     codecs: Mapped[list[str]] = empty_list()
     open: Mapped[bool] = mapped_column(server_default=text("true"))
+    woken_at: Mapped[Made]
 
 
 class Task(Base):
@@ -58,7 +59,6 @@ class Task(Base):
             "position",
             postgresql_where=text("state = 'ready'"),
         ),
-        Index("ix_task_ready_at", "ready_at", postgresql_where=text("state = 'ready'")),
         Index("ix_task_undone", "job_id", "kind", "state", postgresql_where=text("state <> 'done'")),
         Index("ix_task_backoff", "not_before", postgresql_where=text("state = 'backoff'")),
     )
@@ -81,7 +81,6 @@ class Task(Base):
     avoid: Mapped[list[str]] = mapped_column(ARRAY(String(64)), server_default=text("'{}'"))
     not_before: Mapped[datetime | None]
     ready_at: Mapped[datetime | None]
-    woken_at: Mapped[datetime | None]
     done_at: Mapped[datetime | None]
     created_at: Mapped[Made]
 
@@ -119,7 +118,10 @@ class Chunk(Base):
 
 
 class Attempt(Base):
-    """One try at a task by one worker slot. The lease lives here: heartbeats touch this row only, and no index."""
+    """One try at a task by one worker slot. The lease lives here: heartbeats touch this row only, and no index.
+
+    `garbage`: what it stored is not wanted (any more); `cleaned_at` says when it was removed.
+    """
 
     __tablename__ = "attempt"
     __table_args__ = (
@@ -129,9 +131,9 @@ class Attempt(Base):
         Index("ix_attempt_running_job", "job_id", postgresql_where=text("state = 'running'")),
         Index("ix_attempt_running_worker", "worker_id", postgresql_where=text("state = 'running'")),
         Index(
-            "ix_attempt_unclean",
+            "ix_attempt_garbage",
             "ended_at",
-            postgresql_where=text("state NOT IN ('running', 'done') AND cleaned_at IS NULL"),
+            postgresql_where=text("garbage AND cleaned_at IS NULL"),
         ),
         Index("ix_attempt_job", "job_id", "started_at"),
         CheckConstraint("(state = 'running') = (ended_at IS NULL)", name="ended"),
@@ -158,6 +160,7 @@ class Attempt(Base):
     error: Mapped[str | None]
     environment: Mapped[dict[str, Any]] = empty_json()
     gpu_seconds: Mapped[float] = mapped_column(server_default="0")
+    garbage: Mapped[bool] = mapped_column(server_default=text("false"))
     cleaned_at: Mapped[datetime | None]
 
 

@@ -16,7 +16,7 @@ Submitting and commanding (API, CLI, triggers)
 Working (a worker's slot)
     claim(session, slot) -> Claim | None               commit, then work; the lease is in claim.lease
     heartbeat(session, lease, progress) -> HeartbeatAnswer(alive, reason, next_seconds)
-    publish_facts, publish_chunk, publish_timeline, open_cast, publish_mapping(session, lease, ...)
+    publish_plate, publish_chunk, publish_timeline, open_cast, publish_mapping(session, lease, ...)
     finish(session, lease, PlanResult | CastResult | RenderResult | MergeResult)
     fail(session, lease, error_class, message) -> TaskState
 
@@ -37,7 +37,7 @@ from farm.jobs.claim import claim
 from farm.jobs.commands import accept_as_is, cancel, choose_mapping, pause, requeue, resume, set_priority
 from farm.jobs.fail import expire, fail
 from farm.jobs.finish import finish
-from farm.jobs.plan import open_cast, publish_chunk, publish_facts, publish_mapping, publish_timeline
+from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_plate, publish_timeline
 from farm.jobs.policy import Policy
 from farm.jobs.report import heartbeat
 from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, PlateRef
@@ -97,8 +97,8 @@ __all__ = [
     "open_cast",
     "pause",
     "publish_chunk",
-    "publish_facts",
     "publish_mapping",
+    "publish_plate",
     "publish_timeline",
     "requeue",
     "resume",

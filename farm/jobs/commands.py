@@ -1,7 +1,7 @@
 """What a person may tell a job: cancel, pause, resume, requeue, accept, choose, hurry.
 
 Each is one transaction on the locked job, says who asked and why, and is refused with ConflictError where it makes no
-sense. Running attempts are told at once (outbox) and hear it at their next heartbeat at the latest.
+sense. Running attempts hear of it with their next heartbeat.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cancel(session: Session, job_id: str, *, actor: str, reason: str = "Cancelle
     if job.state in FINAL_JOB_STATES:
         raise _refused(job, "cancelled", "It has ended.")
     moves.move_tasks(session, job, _NOT_RUNNING, TaskState.CANCELLED, reason, actor=actor)
-    running = moves.ask_to_stop(session, job)
+    running = moves.any_running(session, job)
     moves.move_job(session, job, JobState.CANCELLING if running else JobState.CANCELLED, reason, actor=actor)
     return job.state
 
@@ -42,7 +42,7 @@ def pause(session: Session, job_id: str, *, actor: str, reason: str = "Paused.")
     if job.state in FINAL_JOB_STATES or job.state is JobState.CANCELLING:
         raise _refused(job, "paused", "Only a job that is not ended can be.")
     moves.move_tasks(session, job, (TaskState.READY, TaskState.BACKOFF), TaskState.PAUSED, reason, actor=actor)
-    running = moves.ask_to_stop(session, job)
+    running = moves.any_running(session, job)
     moves.move_job(session, job, JobState.PAUSING if running else JobState.PAUSED, reason, actor=actor)
     return job.state
 

@@ -8,6 +8,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from farm.db.base import seconds
 from farm.db.enums import WorkerState
 from farm.db.tables import Attempt, Block, SlotRow, Task, Worker
 from farm.errors import ErrorClass
@@ -27,11 +28,11 @@ _ENDS = (AttemptState.FAILED, AttemptState.INTERRUPTED)
 def fail(
     session: Session,
     lease: Lease,
-    error_class: ErrorClass,
+    error_class: ErrorClass | str,
     message: str,
+    policy: Policy = DEFAULT,
     *,
     environment: dict[str, Any] | None = None,
-    policy: Policy = DEFAULT,
 ) -> TaskState:
     """Report that an attempt ended without a result; the state of its task afterwards.
 
@@ -39,6 +40,7 @@ def fail(
     (drain, pause, cancel) at no cost. A repetition changes nothing. StaleLeaseError: the lease no longer holds, there
     is nothing to report.
     """
+    error_class = ErrorClass(error_class)
     held = hold(session, lease, ended=_ENDS)
     if held.again:
         return held.task.state
@@ -62,15 +64,20 @@ def fail(
 
 
 def expire(session: Session, lease: Lease, policy: Policy = DEFAULT) -> bool:
-    """End the attempt if its lease has run out by the database's clock. Returns whether it had."""
+    """End the attempt if its lease has run out, or if it beats without any progress. Returns whether it was ended."""
     held = hold(session, lease, ended=tuple(s for s in AttemptState if s is not AttemptState.RUNNING))
-    late = session.scalar(select(held.attempt.lease_until < func.clock_timestamp()))
-    if held.again or not late:
+    attempt = held.attempt
+    now = func.clock_timestamp()
+    silent, stuck = session.execute(
+        select(attempt.lease_until < now, attempt.progress_at < now - seconds(policy.stuck_seconds))
+    ).one()
+    if held.again or not (silent or stuck):
         return False
-    reason = f"Worker {held.attempt.worker_id} was silent until its lease ran out."
-    held.attempt.error_class, held.attempt.error = "lost", reason
-    moves.end_attempt(session, held.attempt, held.task, held.job, AttemptState.EXPIRED, reason)
-    ledger.stop(session, held.attempt.id, held.attempt.worker_id, held.job.id)
+    reason = f"Worker {attempt.worker_id} was silent until its lease ran out."
+    if not silent:
+        reason = f"Worker {attempt.worker_id} made no progress for {policy.stuck_seconds:.0f} s."
+    attempt.error_class, attempt.error = "lost", reason
+    moves.end_attempt(session, attempt, held.task, held.job, AttemptState.EXPIRED, reason)
     _conclude(session, held, judge_lost(_tries(session, held), policy), reason, policy)
     return True
 

@@ -27,7 +27,6 @@ _KEY = "farm.ledger"
 class _Ledger:
     events: list[dict[str, Any]] = field(default_factory=list)
     wakes: Counter[str] = field(default_factory=Counter)
-    stops: list[dict[str, Any]] = field(default_factory=list)
     running: Counter[str] = field(default_factory=Counter)
     gpu_seconds: Counter[str] = field(default_factory=Counter)
 
@@ -78,11 +77,6 @@ def wake(session: Session, lane_id: str, count: int = 1) -> None:
     _ledger(session).wakes[lane_id] += count
 
 
-def stop(session: Session, attempt_id: str, worker_id: str, job_id: str) -> None:
-    """Tell a worker to ask at once whether its attempt may go on, instead of at its next heartbeat."""
-    _ledger(session).stops.append({"attempt_id": attempt_id, "worker_id": worker_id, "job_id": job_id})
-
-
 def count(session: Session, submitter_id: str, running: int, gpu_seconds: float = 0.0) -> None:
     """Change the number of running attempts and the used GPU seconds of a submitter and of its project."""
     ledger = _ledger(session)
@@ -101,8 +95,6 @@ def _write(session: Session) -> None:
     session.flush()
     if ledger.wakes:
         _write_wakes(session, ledger.wakes)
-    if ledger.stops:
-        session.execute(insert(Outbox), [{"topic": OutboxTopic.STOP, "payload": payload} for payload in ledger.stops])
     if ledger.events:
         _write_events(session, ledger.events)
     _write_counts(session, ledger)
@@ -112,7 +104,7 @@ def _write_wakes(session: Session, wakes: Counter[str]) -> None:
     lanes = session.execute(
         text("""
             WITH locked AS (SELECT id FROM lane WHERE id = ANY (:ids) ORDER BY id FOR NO KEY UPDATE)
-            UPDATE lane SET open = true FROM locked WHERE lane.id = locked.id
+            UPDATE lane SET open = true, woken_at = clock_timestamp() FROM locked WHERE lane.id = locked.id
             RETURNING lane.id, lane.kind, lane.tags, lane.vram_mb, lane.models, lane.codecs"""),
         {"ids": sorted(wakes)},
     )

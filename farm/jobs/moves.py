@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from sqlalchemy import ColumnElement, exists, func, select, text, update
 from sqlalchemy.orm import Session
 
+from farm.db.base import seconds as interval
 from farm.db.engine import rows_changed
 from farm.db.tables import Attempt, Job, Task
 from farm.errors import NotFoundError
@@ -85,10 +86,10 @@ def move_task(
     task.state, task.reason = after, reason
     task.not_before = None
     if after is TaskState.READY:
-        task.ready_at = task.woken_at = func.clock_timestamp()
+        task.ready_at = func.clock_timestamp()
         ledger.wake(session, task.lane_id)
     elif after is TaskState.BACKOFF:
-        task.not_before = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, delay)
+        task.not_before = func.clock_timestamp() + interval(delay)
     elif after is TaskState.DONE:
         task.done_at = func.clock_timestamp()
     ledger.note(
@@ -121,7 +122,7 @@ def move_tasks(
         states.check(state, after)
     values: dict[str, object] = {"state": after, "reason": reason, "not_before": None}
     if after is TaskState.READY:
-        values |= {"ready_at": func.clock_timestamp(), "woken_at": func.clock_timestamp()}
+        values |= {"ready_at": func.clock_timestamp()}
     session.flush()
     moved = session.execute(
         update(Task)
@@ -162,6 +163,7 @@ def end_attempt(session: Session, attempt: Attempt, task: Task, job: Job, after:
         .values(
             state=after,
             ended_at=func.clock_timestamp(),
+            garbage=after is not AttemptState.DONE,
             gpu_seconds=func.extract("epoch", func.clock_timestamp() - Attempt.started_at)
             if task.kind in (TaskKind.RENDER, TaskKind.CAST)
             else 0,
@@ -187,7 +189,7 @@ def end_attempt(session: Session, attempt: Attempt, task: Task, job: Job, after:
 
 
 def supersede(session: Session, job: Job, reason: str, *, where: Iterable[ColumnElement[bool]] = ()) -> list[str]:
-    """End the running attempts of a locked job at once and tell their workers. Returns the ids of their tasks."""
+    """End the running attempts of a locked job at once; their workers hear it. Returns the ids of their tasks."""
     running = session.execute(
         select(Attempt, Task)
         .join(Task, Task.id == Attempt.task_id)
@@ -198,18 +200,7 @@ def supersede(session: Session, job: Job, reason: str, *, where: Iterable[Column
     ).all()
     for attempt, task in running:
         end_attempt(session, attempt, task, job, AttemptState.SUPERSEDED, reason)
-        ledger.stop(session, attempt.id, attempt.worker_id, job.id)
     return [task.id for _, task in running]
-
-
-def ask_to_stop(session: Session, job: Job) -> int:
-    """Tell the workers of a job's running attempts to ask whether they may go on. Returns how many there are."""
-    running = session.execute(
-        select(Attempt.id, Attempt.worker_id).where(Attempt.job_id == job.id, Attempt.state == AttemptState.RUNNING)
-    ).all()
-    for attempt_id, worker_id in running:
-        ledger.stop(session, attempt_id, worker_id, job.id)
-    return len(running)
 
 
 def any_running(session: Session, job: Job) -> bool:

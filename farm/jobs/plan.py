@@ -23,7 +23,7 @@ from farm.jobs.wire import ChunkPlan, Lease
 _FIELDS = ("first", "last", "seconds", "segment_key", "segment_sha256", "segment_size", "plan")
 
 
-def publish_facts(session: Session, lease: Lease, facts: dict[str, Any], *, sha256: str, size: int) -> None:
+def publish_plate(session: Session, lease: Lease, *, facts: dict[str, Any], sha256: str, size: int) -> None:
     """Say what the probe found (PlateFacts as JSON), and what the plate's content really is.
 
     ConflictError when the content is not the one that was submitted: the plate was changed under its key or URI.
@@ -39,10 +39,10 @@ def publish_facts(session: Session, lease: Lease, facts: dict[str, Any], *, sha2
     plate.facts, plate.sha256, plate.size = facts, sha256, size
 
 
-def publish_timeline(session: Session, lease: Lease, *, key: str, frames: int) -> None:
+def publish_timeline(session: Session, lease: Lease, *, timeline_key: str, frames: int) -> None:
     """Say where the whole timeline lies and how many frames it has, once the scan has ended."""
     held = hold(session, lease, TaskKind.PLAN)
-    session.execute(update(Plate).where(Plate.job_id == held.job.id).values(timeline_key=key, frames=frames))
+    session.execute(update(Plate).where(Plate.job_id == held.job.id).values(timeline_key=timeline_key, frames=frames))
 
 
 def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan) -> None:

@@ -22,12 +22,14 @@ class Policy:
     failed_share: a job fails at once when so many of its chunks have failed.
     wake_again_seconds: a ready task that nobody claimed for so long is announced again.
     worker_silent_seconds: a worker that was silent for so long is offline.
-    stuck_seconds: an attempt that beats but makes no progress for so long is reported as stuck.
+    stuck_seconds: an attempt that beats but says nothing new for so long is given up as if it were silent.
+    garbage_seconds: what a given-up attempt stored is removed so long after its end; it may still be writing.
+    batch: rows that a reconciler service handles in one pass.
     """
 
     lease_seconds: float = 30.0
     heartbeat_seconds: float = 2.0
-    heartbeats_per_second: float = 500.0
+    heartbeats_per_second: float = 2000.0
     lost_limit: int = 3
     shrink_limit: int = 6
     hand_back_limit: int = 100
@@ -38,7 +40,9 @@ class Policy:
     failed_share: float = 0.1
     wake_again_seconds: float = 10.0
     worker_silent_seconds: float = 60.0
-    stuck_seconds: float = 600.0
+    stuck_seconds: float = 900.0
+    garbage_seconds: float = 600.0
+    batch: int = 500
 
 
 DEFAULT = Policy()

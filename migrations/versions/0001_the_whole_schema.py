@@ -18,7 +18,7 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column(
             "topic",
-            sa.Enum("wake", "stop", "event", name="outboxtopic", native_enum=False, create_constraint=True, length=16),
+            sa.Enum("wake", name="outboxtopic", native_enum=False, create_constraint=True, length=16),
             nullable=False,
         ),
         sa.Column("payload", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=False),
@@ -282,6 +282,7 @@ def upgrade() -> None:
         sa.Column("models", postgresql.ARRAY(sa.String()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("codecs", postgresql.ARRAY(sa.String()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("open", sa.Boolean(), server_default=sa.text("true"), nullable=False),
+        sa.Column("woken_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("vram_mb >= 0", name=op.f("ck_lane_vram_mb")),
         sa.ForeignKeyConstraint(["submitter_id"], ["submitter.id"], name=op.f("fk_lane_submitter_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_lane")),
@@ -439,7 +440,6 @@ def upgrade() -> None:
         sa.Column("avoid", postgresql.ARRAY(sa.String(length=64)), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("not_before", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ready_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("woken_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("done_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("(state = 'backoff') = (not_before IS NOT NULL)", name=op.f("ck_task_backoff")),
@@ -459,7 +459,6 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("state = 'ready'"),
     )
-    op.create_index("ix_task_ready_at", "task", ["ready_at"], unique=False, postgresql_where=sa.text("state = 'ready'"))
     op.create_index(
         "ix_task_undone", "task", ["job_id", "kind", "state"], unique=False, postgresql_where=sa.text("state <> 'done'")
     )
@@ -506,6 +505,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("gpu_seconds", sa.Double(), server_default="0", nullable=False),
+        sa.Column("garbage", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("cleaned_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("(state = 'running') = (ended_at IS NULL)", name=op.f("ck_attempt_ended")),
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name=op.f("fk_attempt_job_id"), ondelete="CASCADE"),
@@ -514,6 +514,13 @@ def upgrade() -> None:
         sa.UniqueConstraint("lease_token", name=op.f("uq_attempt_lease_token")),
         sa.UniqueConstraint("task_id", "number", name=op.f("uq_attempt_task_id_number")),
         postgresql_with={"fillfactor": 70},
+    )
+    op.create_index(
+        "ix_attempt_garbage",
+        "attempt",
+        ["ended_at"],
+        unique=False,
+        postgresql_where=sa.text("garbage AND cleaned_at IS NULL"),
     )
     op.create_index("ix_attempt_job", "attempt", ["job_id", "started_at"], unique=False)
     op.create_index(
@@ -525,13 +532,6 @@ def upgrade() -> None:
         ["worker_id"],
         unique=False,
         postgresql_where=sa.text("state = 'running'"),
-    )
-    op.create_index(
-        "ix_attempt_unclean",
-        "attempt",
-        ["ended_at"],
-        unique=False,
-        postgresql_where=sa.text("state NOT IN ('running', 'done') AND cleaned_at IS NULL"),
     )
     op.create_index(
         "uq_attempt_running", "attempt", ["task_id"], unique=True, postgresql_where=sa.text("state = 'running'")
@@ -594,17 +594,14 @@ def downgrade() -> None:
     op.drop_index("ix_chunk_fingerprint", table_name="chunk", postgresql_where=sa.text("fingerprint IS NOT NULL"))
     op.drop_table("chunk")
     op.drop_index("uq_attempt_running", table_name="attempt", postgresql_where=sa.text("state = 'running'"))
-    op.drop_index(
-        "ix_attempt_unclean",
-        table_name="attempt",
-        postgresql_where=sa.text("state NOT IN ('running', 'done') AND cleaned_at IS NULL"),
-    )
     op.drop_index("ix_attempt_running_worker", table_name="attempt", postgresql_where=sa.text("state = 'running'"))
     op.drop_index("ix_attempt_running_job", table_name="attempt", postgresql_where=sa.text("state = 'running'"))
     op.drop_index("ix_attempt_job", table_name="attempt")
+    op.drop_index(
+        "ix_attempt_garbage", table_name="attempt", postgresql_where=sa.text("garbage AND cleaned_at IS NULL")
+    )
     op.drop_table("attempt")
     op.drop_index("ix_task_undone", table_name="task", postgresql_where=sa.text("state <> 'done'"))
-    op.drop_index("ix_task_ready_at", table_name="task", postgresql_where=sa.text("state = 'ready'"))
     op.drop_index("ix_task_ready", table_name="task", postgresql_where=sa.text("state = 'ready'"))
     op.drop_index("ix_task_backoff", table_name="task", postgresql_where=sa.text("state = 'backoff'"))
     op.drop_table("task")

@@ -148,7 +148,7 @@ def test_a_changed_plate_is_noticed(sessions: Sessions) -> None:
     hands.submit()
     plan = hands.must_claim()
     with pytest.raises(ConflictError, match="sha256 has changed"):
-        transact(sessions, lambda s: jobs.publish_facts(s, plan.lease, {}, sha256="f" * 64, size=1))
+        transact(sessions, lambda s: jobs.publish_plate(s, plan.lease, facts={}, sha256="f" * 64, size=1))
 
 
 def test_what_does_not_exist_is_said(sessions: Sessions) -> None:

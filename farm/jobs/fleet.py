@@ -1,0 +1,165 @@
+"""The workers: what they are, what an operator wants them to be, and what becomes of their work when they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from farm.db.enums import RequestedState, WorkerState
+from farm.db.tables import Attempt, Block, SlotRow, Worker
+from farm.errors import ErrorClass, NotFoundError, StaleLeaseError
+from farm.jobs import ledger
+from farm.jobs.fail import fail
+from farm.jobs.leases import lease_of
+from farm.jobs.request import Name, Plain
+from farm.jobs.states import AttemptState, TaskKind
+from farm.jobs.wire import WIRE, Slot
+
+
+class WorkerReport(Plain):
+    """What a worker says of itself when it starts. `rate`: money per GPU hour, where it is known."""
+
+    id: str = Field(min_length=1, max_length=64)
+    name: str
+    tags: tuple[Name, ...] = ()
+    capabilities: dict[str, Any] = Field(default_factory=dict)
+    version: str = ""
+    wire: int = WIRE
+    rate: float | None = None
+    slots: tuple[Slot, ...] = Field(min_length=1)
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an operator wants of the worker: None, or a state, at once or after its current tasks."""
+
+    requested: RequestedState | None
+    after_task: bool
+
+
+def register(session: Session, report: WorkerReport) -> None:
+    """Make a worker known, or known again. An attempt that its former life still holds is handed back at once."""
+    hand_back(session, report.id, "The worker has started anew.")
+    row = {
+        "name": report.name,
+        "state": WorkerState.AWAKE,
+        "reason": "It has started.",
+        "tags": list(report.tags),
+        "capabilities": report.capabilities,
+        "version": report.version,
+        "wire": report.wire,
+        "rate": report.rate,
+        "started_at": func.clock_timestamp(),
+        "seen_at": func.clock_timestamp(),
+    }
+    session.execute(
+        insert(Worker).values(id=report.id, **row).on_conflict_do_update(index_elements=[Worker.id], set_=row)
+    )
+    session.execute(delete(SlotRow).where(SlotRow.worker_id == report.id))
+    session.execute(insert(SlotRow), list(_slot_rows(report)))
+    worker = session.get_one(Worker, report.id, populate_existing=True)
+    if worker.requested is RequestedState.RESTART:
+        worker.requested = None
+    ledger.note(session, "worker.state", worker_id=report.id, after=WorkerState.AWAKE, reason="It has started.")
+
+
+def _slot_rows(report: WorkerReport) -> Iterable[dict[str, Any]]:
+    for position, slot in enumerate(report.slots):
+        yield {
+            "worker_id": report.id,
+            "number": slot.number,
+            "device": report.devices[position] if position < len(report.devices) else "cpu",
+            "vram_mb": slot.vram_mb,
+            "kinds": [str(kind) for kind in slot.kinds],
+            "models": None if slot.models is None else list(slot.models),
+            "codecs": None if slot.codecs is None else list(slot.codecs),
+        }
+
+
+def beat(session: Session, worker_id: str, state: WorkerState = WorkerState.AWAKE, reason: str = "") -> Wish:
+    """Say that the worker lives and what it is; hear what it should become. NotFoundError: register (again) first."""
+    worker = _worker(session, worker_id)
+    if worker.state is not state:
+        before, worker.state, worker.reason = worker.state, state, reason
+        ledger.note(session, "worker.state", worker_id=worker_id, before=before, after=state, reason=reason)
+    worker.seen_at = func.clock_timestamp()
+    return Wish(worker.requested, worker.after_task)
+
+
+def request_state(
+    session: Session, worker_id: str, wanted: RequestedState, *, after_task: bool = True, actor: str, reason: str = ""
+) -> None:
+    """Ask a worker to become something. It claims nothing more at once; `after_task` False also stops its tasks."""
+    worker = _worker(session, worker_id)
+    worker.requested = None if wanted is RequestedState.AWAKE and worker.state is WorkerState.AWAKE else wanted
+    worker.after_task = after_task
+    ledger.note(
+        session,
+        "worker.requested",
+        worker_id=worker_id,
+        after=wanted,
+        actor=actor,
+        reason=reason,
+        data={"after_task": after_task},
+    )
+
+
+def leave(session: Session, worker_id: str, reason: str) -> int:
+    """The worker goes now (drained, or its machine is taken away): its tasks are handed back. Returns how many."""
+    worker = _worker(session, worker_id)
+    given_back = hand_back(session, worker_id, reason)
+    before, worker.state, worker.reason = worker.state, WorkerState.OFFLINE, reason
+    if before is not WorkerState.OFFLINE:
+        ledger.note(
+            session, "worker.state", worker_id=worker_id, before=before, after=WorkerState.OFFLINE, reason=reason
+        )
+    return given_back
+
+
+def hand_back(session: Session, worker_id: str, reason: str) -> int:
+    """Hand back whatever the worker holds, at no cost to the tasks. Returns how many."""
+    held = session.scalars(
+        select(Attempt)
+        .where(Attempt.worker_id == worker_id, Attempt.state == AttemptState.RUNNING)
+        .order_by(Attempt.job_id)
+    ).all()
+    handed = 0
+    for attempt in held:
+        try:
+            fail(session, lease_of(attempt), ErrorClass.INTERRUPTED, reason)
+            handed += 1
+        except StaleLeaseError:
+            continue  # it ended while this was looking
+    return handed
+
+
+def lift_blocks(session: Session, worker_id: str, *, job_id: str | None = None, actor: str) -> int:
+    """Forgive a worker the tasks that it failed, of one job or of all. Returns how many blocks there were."""
+    wanted = delete(Block).where(Block.worker_id == worker_id)
+    if job_id is not None:
+        wanted = wanted.where(Block.job_id == job_id)
+    lifted = session.execute(wanted.returning(Block.job_id, Block.kind)).all()
+    for job, kind in lifted:
+        ledger.note(
+            session,
+            "worker.forgiven",
+            job_id=job,
+            worker_id=worker_id,
+            actor=actor,
+            reason=f"It may take {TaskKind(kind)} tasks again.",
+        )
+    return len(lifted)
+
+
+def _worker(session: Session, worker_id: str) -> Worker:
+    worker = session.get(Worker, worker_id, with_for_update={"key_share": True}, populate_existing=True)
+    if worker is None:
+        raise NotFoundError("There is no such worker.", where=f"worker {worker_id}", do="See `farm workers`.")
+    return worker

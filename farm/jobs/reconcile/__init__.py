@@ -1,0 +1,32 @@
+"""Small services that repair what a lost message, a dead worker or an unlucky moment left undone.
+
+Each has a `name` and a `run_once()` that does one bounded pass and returns how many things it did. Any number of
+reconcilers may run at once: rows are taken with SKIP LOCKED or looked at again under the job's lock. `Runner` runs them
+in turn; `services(...)` makes the usual set.
+"""
+
+from __future__ import annotations
+
+from farm.jobs.reconcile.cleaning import Garbage, StaleCleaner
+from farm.jobs.reconcile.finishing import DependencyReleaser, Finisher
+from farm.jobs.reconcile.leases import LeaseExpirer
+from farm.jobs.reconcile.outbox import Message, OutboxDispatcher
+from farm.jobs.reconcile.runner import Runner, Service
+from farm.jobs.reconcile.waking import BackoffEnder, LaneCloser, Waker
+from farm.jobs.reconcile.workers import WorkerReaper
+
+__all__ = [
+    "BackoffEnder",
+    "DependencyReleaser",
+    "Finisher",
+    "Garbage",
+    "LaneCloser",
+    "LeaseExpirer",
+    "Message",
+    "OutboxDispatcher",
+    "Runner",
+    "Service",
+    "StaleCleaner",
+    "Waker",
+    "WorkerReaper",
+]
