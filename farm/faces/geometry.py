@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.mesh import VERTICES, canonical_mesh
+from farm.faces.mesh import canonical_mesh
 
 Affine = NDArray[np.float64]
 """float64[2, 3]: (x, y, 1) to (x', y')."""
@@ -93,10 +93,32 @@ def _rigid_shape() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return index, vertices[index] * [1, -1, -1]
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How the rest shape lies in a picture, weak perspective: pixels = scale · rotation · shape + shift."""
+
+    rotation: NDArray[np.float64]
+    scale: float
+    shift: NDArray[np.float64]
+
+    def undo(self, points: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Landmarks (n, 3) as they lie on an upright head seen from the front, in centimetres, image axes."""
+        return np.asarray((np.asarray(points, np.float64) - self.shift) @ self.rotation / self.scale)
+
+    def turn(self, vectors: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Displacements (n, 3) on the upright head as displacements in the picture."""
+        return np.asarray(self.scale * np.asarray(vectors, np.float64) @ self.rotation.T)
+
+
+def placement(points: NDArray[np.floating]) -> Placement:
+    """Placement of the head with these landmarks (>=468, 3), by the points that expressions move little."""
+    index, shape = _rigid_shape()
+    return Placement(*_umeyama(shape, np.asarray(points, np.float64)[index]))
+
+
 def head_pose(points: NDArray[np.floating]) -> HeadPose:
     """Pose from landmarks (>=468, 3; pixels, z in the same scale, smaller is nearer), weak perspective."""
-    index, shape = _rigid_shape()
-    rotation, _, _ = _umeyama(shape, np.asarray(points, np.float64)[:VERTICES][index])
+    rotation = placement(points).rotation
     yaw = np.degrees(np.arcsin(np.clip(-rotation[0, 2], -1, 1)))
     pitch = np.degrees(np.arctan2(rotation[1, 2], rotation[2, 2]))
     roll = np.degrees(np.arctan2(rotation[1, 0], rotation[0, 0]))

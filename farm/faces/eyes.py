@@ -1,0 +1,70 @@
+"""Eyes: how open they are, where the irises lie and what colour they have."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.faces.mesh import LEFT_EYE, RIGHT_EYE
+from farm.faces.texture import Mask, Texture, filled_outline, smoothstep
+
+Outline = tuple[int, ...]
+_EYES: tuple[tuple[Outline, int, Outline], ...] = (
+    (RIGHT_EYE, 468, (469, 470, 471, 472)),
+    (LEFT_EYE, 473, (474, 475, 476, 477)),
+)
+_LIDS = ((159, 145, 33, 133), (386, 374, 263, 362))
+_LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
+
+
+def openness(points: NDArray[np.floating]) -> float:
+    """Gap between the lids over the eye's width, the mean of both eyes: about .3 open, under .1 shut."""
+    p = np.asarray(points, np.float64)[:, :2]
+    gaps = [np.hypot(*(p[up] - p[low])) / max(1e-6, np.hypot(*(p[a] - p[b]))) for up, low, a, b in _LIDS]
+    return float(np.mean(gaps))
+
+
+def eyeballs(points: NDArray[np.floating], shape: tuple[int, int]) -> Mask:
+    """What is seen between the lids, on a canvas (h, w)."""
+    return np.maximum(*(filled_outline(points[list(outline)], shape) for outline, _, _ in _EYES))
+
+
+def irises(points: NDArray[np.floating], shape: tuple[int, int]) -> Mask:
+    """The irises as far as the lids leave them, with soft edges, on a canvas (h, w)."""
+    row, column = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
+    mask = np.zeros(shape, np.float32)
+    for outline, centre, ring in _EYES:
+        radius = _radius(points, centre, ring)
+        distance = np.hypot(column - points[centre, 0], row - points[centre, 1])
+        disc = 1 - smoothstep(distance, 0.75 * radius, 1.15 * radius + 0.5)
+        mask = np.maximum(mask, disc * filled_outline(points[list(outline)], shape))
+    return mask
+
+
+def iris_colour(rgb: Texture, points: NDArray[np.floating]) -> NDArray[np.float32] | None:
+    """Median RGB of both irises without pupil and glints; None where the eyes are shut or only a few pixels large.
+
+    `points` are landmarks (478, >=2) in pixels of `rgb` (h, w, 3).
+    """
+    if openness(points) < 0.15:
+        return None
+    pixels: list[NDArray[np.float32]] = []
+    for outline, centre, ring in _EYES:
+        radius = _radius(points, centre, ring)
+        x0, y0 = (max(0, int(v - radius - 1)) for v in points[centre, :2])
+        patch = rgb[y0 : y0 + int(2 * radius) + 4, x0 : x0 + int(2 * radius) + 4]
+        if radius < 2.5 or 0 in patch.shape:
+            return None
+        row, column = np.mgrid[: patch.shape[0], : patch.shape[1]]
+        distance = np.hypot(column + x0 - points[centre, 0], row + y0 - points[centre, 1]) / radius
+        seen = filled_outline(points[list(outline), :2] - [x0, y0], patch.shape[:2]) > 0.9
+        pixels.append(patch[seen & (distance > 0.4) & (distance < 0.9)])
+    sample = np.concatenate(pixels)
+    if len(sample) < 12:
+        return None
+    luma = sample @ _LUMA
+    return np.asarray(np.median(sample[luma <= np.quantile(luma, 0.8)], axis=0), np.float32)
+
+
+def _radius(points: NDArray[np.floating], centre: int, ring: Outline) -> float:
+    return float(np.hypot(*(points[list(ring), :2] - points[centre, :2]).T).mean())

@@ -1,0 +1,142 @@
+"""Hands in front of a face: palms found around it, then the fingers' points, then their outline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.faces.geometry import Affine, apply, bounding_box, crop_around, invert, scale_of
+from farm.faces.mesh import VERTICES
+from farm.faces.network import Network
+
+_PALM_CROP = 192
+_HAND_CROP = 224
+_REACH = 2.2
+_PALM_SCORE = 0.2
+_HAND_SCORE = 0.4
+_FINGERS = ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12), (13, 14, 15, 16), (17, 18, 19, 20))
+_PALM = (0, 1, 2, 5, 9, 13, 17)
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Attributes
+    ----------
+    points: float64[21, 2], pixels: wrist, then four points a finger from thumb to little finger.
+    score: 0..1, how sure the network is that this is a hand.
+    """
+
+    points: NDArray[np.float64]
+    score: float
+
+    def moved(self, affine: Affine) -> Hand:
+        return Hand(apply(affine, self.points), self.score)
+
+
+class HandFinder:
+    """Finds hands within about a face's width around a face.
+
+    Palm decoding and the hand's crop follow the networks' public model cards: anchors at cell centres (2 a cell of 8
+    pixels, 6 a cell of 16), offsets in pixels; the crop is 2.6 palms wide, half a palm towards the fingers, fingers up.
+    """
+
+    def __init__(self, palms: Network, hands: Network) -> None:
+        self._palms = palms
+        self._hands = hands
+
+    def __call__(self, picture: NDArray[np.uint8], face: NDArray[np.floating]) -> list[Hand]:
+        """Hands near the face with landmarks `face` (478, >=2) in a BGR picture (h, w, 3)."""
+        found: list[Hand] = []
+        for palm in self._near(picture, face):
+            hand = self._fingers(picture, palm[0], palm[1:3], palm[3:].reshape(7, 2))
+            if hand and not any(_same(hand, other) for other in found):
+                found.append(hand)
+        return found
+
+    def follow(self, picture: NDArray[np.uint8], hand: Hand) -> Hand | None:
+        """The same hand in a picture close in time, looked for where it was; None where it is not."""
+        box = bounding_box(hand.points)
+        centre, side = (box[:2] + box[2:]) / 2, float((box[2:] - box[:2]).max()) * 1.3
+        return self._look(picture, centre, side, hand.points[9] - hand.points[0])
+
+    def _near(self, picture: NDArray[np.uint8], face: NDArray[np.floating]) -> list[NDArray[np.float64]]:
+        """The two surest palms: size, centre and seven points in the picture's pixels, as one row each."""
+        box = bounding_box(face[:VERTICES])
+        affine = crop_around((box[:2] + box[2:]) / 2, float((box[2:] - box[:2]).max()) * _REACH, 0.0, _PALM_CROP)
+        outputs = self._palms.run(input_1=_tensor(picture, affine, _PALM_CROP))
+        logit = outputs["Identity_1"].reshape(-1)
+        row = outputs["Identity"].reshape(-1, 18).astype(np.float64)
+        back, scale = invert(affine), scale_of(affine)
+        palms: list[NDArray[np.float64]] = []
+        for index in np.argsort(-logit, kind="stable")[:12]:
+            if logit[index] < np.log(_PALM_SCORE / (1 - _PALM_SCORE)) or len(palms) == 2:
+                break
+            points = apply(back, np.vstack([row[index, :2], row[index, 4:].reshape(7, 2)]) + _anchors()[index])
+            size = float(row[index, 2:4].max()) / scale
+            if all(np.hypot(*(points[0] - other[1:3])) > size / 2 for other in palms):
+                palms.append(np.concatenate([[size], points.ravel()]))
+        return palms
+
+    def _fingers(
+        self, picture: NDArray[np.uint8], size: float, centre: NDArray[np.float64], seven: NDArray[np.float64]
+    ) -> Hand | None:
+        up = seven[2] - seven[0]
+        length = float(np.hypot(*up))
+        if length < 1:
+            return None
+        return self._look(picture, centre + up / length * size / 2, size * 2.6, up)
+
+    def _look(
+        self, picture: NDArray[np.uint8], centre: NDArray[np.float64], side: float, up: NDArray[np.float64]
+    ) -> Hand | None:
+        affine = crop_around(centre, side, float(np.arctan2(up[1], up[0])) + np.pi / 2, _HAND_CROP)
+        outputs = self._hands.run(input_1=_tensor(picture, affine, _HAND_CROP))
+        score = float(outputs["Identity_1"].reshape(-1)[0])
+        if score < _HAND_SCORE:
+            return None
+        points = outputs["Identity"].reshape(21, 3)[:, :2].astype(np.float64)
+        return Hand(apply(invert(affine), points), score)
+
+
+def outline(hand: Hand, shape: tuple[int, int], origin: NDArray[np.floating]) -> NDArray[np.float32]:
+    """The hand's area (h, w), 0..1, on a canvas whose pixel (0, 0) is the picture's pixel `origin`.
+
+    Fingers are drawn as wide as the knuckles are apart, and a little more at the tips, which nails make longer.
+    """
+    points = hand.points - np.asarray(origin, np.float64)
+    knuckles = points[[5, 9, 13, 17]]
+    reach = float(np.hypot(*(points[0] - points[9])))
+    width = max(float(np.hypot(*np.diff(knuckles, axis=0).T).mean()), 0.22 * reach, 2.0)
+    canvas = np.zeros(shape, np.uint8)
+    fixed = np.round(points * 16).astype(np.int32)
+    for finger in _FINGERS:
+        tip = points[finger[-1]] + 0.35 * (points[finger[-1]] - points[finger[-2]])
+        path = np.vstack([fixed[list(finger)], np.round(tip * 16).astype(np.int32)])
+        cv2.polylines(canvas, [path], False, 255, max(1, round(width)), cv2.LINE_AA, 4)
+    palm = cv2.convexHull(fixed[list(_PALM)].reshape(-1, 1, 2))
+    cv2.fillPoly(canvas, [palm], 255, cv2.LINE_AA, 4)
+    cv2.polylines(canvas, [palm], True, 255, max(1, round(width)), cv2.LINE_AA, 4)
+    return canvas.astype(np.float32) / np.float32(255)
+
+
+@cache
+def _anchors() -> NDArray[np.float64]:
+    centres = []
+    for cells, each in ((24, 2), (12, 6)):
+        row, column = np.mgrid[:cells, :cells]
+        middle = (np.stack([column, row], axis=-1).reshape(-1, 2) + 0.5) / cells * _PALM_CROP
+        centres.append(np.repeat(middle, each, axis=0))
+    return np.concatenate(centres)
+
+
+def _tensor(picture: NDArray[np.uint8], affine: Affine, size: int) -> NDArray[np.float32]:
+    crop = cv2.warpAffine(picture, affine, (size, size))
+    return np.ascontiguousarray(crop[:, :, ::-1], np.float32)[None] / np.float32(255)
+
+
+def _same(a: Hand, b: Hand) -> bool:
+    return float(np.hypot(*(a.points - b.points).T).mean()) < 0.3 * float(np.hypot(*(a.points[0] - a.points[9])))

@@ -1,0 +1,284 @@
+"""The bundled swapper: the identity's skin over the plate's head, triangle by triangle.
+
+What is put in: skin, brows, nose and lips of the identity, in the plate's light, on a head that is given the
+identity's proportions inside its own outline. What stays the plate's: pose, expression, eyeballs, the inside of the
+mouth, fine grain, hair, hands, and everything outside the mask, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from farm.faces import eyes, hands
+from farm.faces.geometry import HeadPose, head_pose, placement
+from farm.faces.hands import Hand
+from farm.faces.identity import PreparedIdentity
+from farm.faces.mesh import INNER_LIPS, LEFT_EYE, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
+from farm.faces.texture import (
+    SIZE,
+    Mask,
+    Texture,
+    atlas,
+    blurred,
+    filled_outline,
+    sampled,
+    shading,
+    smoothstep,
+)
+from farm.faces.views import clipped
+from farm.media.colour import paste_rgb, region_to_rgb
+from farm.media.frame import Frame
+
+_MIN_STRENGTH = 0.02
+
+
+class SwapSettings(BaseModel):
+    """Settings of the processor "swap" with the model "mesh-warp"; shares are 0 to 1 unless said otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    strength: float = Field(default=1.0, ge=0, le=1)
+    """How much of the identity is put in, at most."""
+    proportions: float = Field(default=1.0, ge=0, le=1)
+    """How far features move to where the identity has them; 0 keeps the plate's."""
+    light_scale: float = Field(default=0.18, ge=0.03, le=1)
+    """Size of the patches of light taken from the plate, as a share of the unrolled face; smaller follows more."""
+    grain: float = Field(default=1.0, ge=0, le=1)
+    """How much of the plate's finest detail (grain, pores) lies over the new skin."""
+    iris: float = Field(default=0.8, ge=0, le=1)
+    """How far the plate's irises take on the identity's colour."""
+    max_yaw: float = Field(default=70.0, ge=10, le=90)
+    max_pitch: float = Field(default=55.0, ge=10, le=90)
+    """Degrees beyond which a face is left as it is; the swap fades out over the 20 degrees before."""
+    smallest: float = Field(default=16.0, ge=8)
+    """Faces under this many pixels are left as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The face to be changed, as one frame's window shows it.
+
+    Attributes
+    ----------
+    points: float64[478, 3], smoothed landmarks in the frame's pixels.
+    texture, skin: the unrolled face and its bare skin, averaged over the window.
+    hands: hands in front of it. iris: the irises' colour over the window, None where they are not seen.
+    rest: float64[468, 3], the person's form at rest (see `geometry.Placement.undo`), None where unknown.
+    """
+
+    points: NDArray[np.float64]
+    texture: Texture
+    skin: Mask
+    hands: tuple[Hand, ...] = ()
+    iris: NDArray[np.float32] | None = None
+    rest: NDArray[np.float64] | None = None
+
+    @property
+    def pose(self) -> HeadPose:
+        return head_pose(self.points)
+
+    @property
+    def size(self) -> float:
+        """The longer side of the landmarks' box, pixels."""
+        return float(np.ptp(self.points[:VERTICES, :2], axis=0).max())
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What was changed: the box in the frame (x0, y0, x1, y1) and the mask in it, float32 0..1."""
+
+    box: tuple[int, int, int, int]
+    mask: Mask
+
+
+def believable(pose: HeadPose, settings: SwapSettings) -> float:
+    """Strength 0..1 by pose: full where the mesh holds, 0 where it does not."""
+    yaw = 1 - smoothstep(np.array(abs(pose.yaw)), settings.max_yaw - 20, settings.max_yaw)
+    pitch = 1 - smoothstep(np.array(abs(pose.pitch)), settings.max_pitch - 20, settings.max_pitch)
+    return float(yaw * pitch)
+
+
+def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: SwapSettings) -> Patch | None:
+    """Put `identity` onto `target` in `frame`, in place; None where nothing was changed."""
+    strength = settings.strength * believable(target.pose, settings)
+    if strength < _MIN_STRENGTH:
+        return None
+    moved = _reproportioned(target, identity, settings.proportions)
+    both = np.vstack([moved[:VERTICES, :2], target.points[:VERTICES, :2]])
+    box = clipped(frame, np.concatenate([both.min(axis=0), both.max(axis=0)]), margin=2)
+    origin = np.array(box[:2], np.float64)
+    canvas = _Canvas.of(region_to_rgb(frame, box), moved - [*origin, 0], target.points - [*origin, 0])
+    skin = canvas.draw(_lit(target, identity, settings), detail=True)
+    plate = canvas.displaced_plate()
+    skin = _with_grain(skin, plate, canvas, identity, settings.grain)
+    plate = _with_iris(plate, canvas, target, identity, settings.iris)
+    own, whole = _masks(canvas, target, identity)
+    for hand in target.hands:
+        covered = _softened(hands.outline(hand, own.shape, origin), 0.008 * canvas.width)
+        own, whole = own * (1 - covered), whole * (1 - covered)
+    face = plate + (skin - plate) * own[..., None]
+    if not np.isfinite(face).all():
+        return None
+    mask = np.asarray(whole * np.float32(strength), np.float32)
+    mask[mask < 1 / 512] = 0
+    paste_rgb(frame, box, np.clip(face, 0, 1), mask)
+    return Patch(box, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class _Canvas:
+    """The region being painted: its RGB, the mesh where it goes (`points`) and where the plate has it (`source`)."""
+
+    rgb: Texture
+    points: NDArray[np.float64]
+    source: NDArray[np.float64]
+    inside: NDArray[np.bool_]
+    uv: NDArray[np.float32]
+    plate_spot: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, rgb: Texture, points: NDArray[np.float64], source: NDArray[np.float64]) -> _Canvas:
+        shape = (rgb.shape[0], rgb.shape[1])
+        raster = rasterise(points[:VERTICES], shape, depth=points[:VERTICES, 2])
+        values = raster.interpolate(np.hstack([canonical_mesh().uv, source[:VERTICES, :2]]))
+        row, column = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
+        outside = ~raster.inside
+        values[outside, 2], values[outside, 3] = column[outside], row[outside]
+        return cls(rgb, points, source, raster.inside, values[..., :2], values[..., 2:])
+
+    @property
+    def width(self) -> float:
+        """The face's width or height, whichever is larger, in pixels."""
+        return float(np.ptp(self.points[:VERTICES, :2], axis=0).max())
+
+    def draw(self, texture: NDArray[np.float32], *, detail: bool = False) -> NDArray[np.float32]:
+        """A texture laid onto the face."""
+        return np.asarray(sampled(texture, self.uv * len(texture) - 0.5, cubic=detail), np.float32)
+
+    def displaced_plate(self) -> Texture:
+        """The plate with its features moved to where the new face has them."""
+        if np.array_equal(self.points, self.source):
+            return self.rgb
+        return np.asarray(sampled(self.rgb, self.plate_spot, cubic=True), np.float32)
+
+
+@cache
+def _give() -> NDArray[np.float64]:
+    """How freely each vertex may move (468,): not at all at the outline, so that the head keeps its form."""
+    place = canonical_mesh().uv * SIZE - 0.5
+    edge = sampled(atlas().edge, place[None].astype(np.float32))[0]
+    return np.asarray(smoothstep(edge, 0.023, 0.195), np.float64)
+
+
+@cache
+def _around_mouth() -> NDArray[np.float64]:
+    """How much each vertex (468,) belongs to the mouth, which speaks and smiles and so has no form of its own."""
+    x, y = canonical_mesh().vertices[:, :2].astype(np.float64).T
+    return np.asarray(np.exp(-(((y + 4.2) / 1.8) ** 2) - (x / 3.0) ** 2))
+
+
+def _reproportioned(target: Target, identity: PreparedIdentity, share: float) -> NDArray[np.float64]:
+    """The landmarks with the identity's proportions: features move by what the two faces at rest differ."""
+    if target.rest is None or share == 0:
+        return target.points
+    offset = identity.shape - target.rest
+    mouth = _around_mouth()
+    shift = (offset * mouth[:, None]).sum(axis=0) / mouth.sum()
+    shift[0] = 0  # both mouths lie in the middle; a lopsided smile is no reason to move it
+    rigid = np.clip(1.6 * mouth, 0, 1)[:, None]
+    offset = (offset * (1 - rigid) + shift * rigid) * _give()[:, None] * share
+    offset[:, 2] /= 2
+    turned = placement(target.points).turn(offset)
+    moved = target.points.copy()
+    moved[:VERTICES] += turned
+    for iris, outline in ((slice(468, 473), RIGHT_EYE), (slice(473, 478), LEFT_EYE)):
+        moved[iris] += turned[list(outline)].mean(axis=0)
+    return moved
+
+
+def _lit(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> Texture:
+    """The identity's texture in the plate's light: broad in the middle, closely matched towards the edge."""
+    place = atlas()
+    plain = place.inside * (1 - place.features)
+    given = (plain * identity.skin + 1e-3 * place.inside).astype(np.float32)
+    wanted = (plain * target.skin + 1e-3 * place.inside).astype(np.float32)
+
+    def gain(sigma: float) -> Texture:
+        level = np.float32(0.016)
+        ratio = (shading(target.texture, wanted, sigma) + level) / (shading(identity.texture, given, sigma) + level)
+        return np.asarray(np.clip(ratio, 0.25, 3.0), np.float32)
+
+    seam = (1 - smoothstep(place.edge, 0.05, 0.16))[..., None]
+    light = gain(settings.light_scale) * (1 - seam) + gain(settings.light_scale / 3) * seam
+    side = len(identity.detail)
+    large = cv2.resize(light, (side, side), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(identity.detail * large, np.float32)
+
+
+def _with_grain(
+    skin: Texture, plate: Texture, canvas: _Canvas, identity: PreparedIdentity, share: float
+) -> NDArray[np.float32]:
+    """`skin` with the plate's detail that is finer than the identity's picture can hold."""
+    if share == 0:
+        return skin
+    sigma = float(np.clip(0.5 * canvas.width / identity.resolution, 0.7, 6.0))
+    fine = plate - blurred(plate, sigma)
+    # Grain and pores are faint; edges of lashes, nostrils and hair are not, and must not be copied.
+    faint = fine / (1 + (np.abs(fine).max(axis=2, keepdims=True) / np.float32(0.05)) ** 2)
+    return np.asarray(skin + np.float32(share) * faint, np.float32)
+
+
+def _with_iris(
+    plate: Texture, canvas: _Canvas, target: Target, identity: PreparedIdentity, share: float
+) -> NDArray[np.float32]:
+    """The plate's eyes with irises of the identity's colour; glints stay."""
+    if target.iris is None or identity.iris is None or share == 0:
+        return plate
+    # Colours are compared with each face's own skin, so that the light of the two pictures does not count.
+    light = _skin_tone(target.texture, target.skin) / np.maximum(_skin_tone(identity.texture, identity.skin), 0.02)
+    ratio = np.clip((identity.iris * light + 0.03) / (target.iris + 0.03), 0.4, 1.8).astype(np.float32)
+    glint = smoothstep(plate.max(axis=2), 0.6, 0.85)
+    where = eyes.irises(canvas.points, plate.shape[:2]) * (1 - glint) * np.float32(share)
+    return np.asarray(plate * (1 + (ratio - 1) * where[..., None]), np.float32)
+
+
+def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
+    weight = (atlas().cheeks * skin)[..., None]
+    return np.asarray((texture * weight).sum(axis=(0, 1)) / (weight.sum() + 1e-6), np.float32)
+
+
+def _masks(canvas: _Canvas, target: Target, identity: PreparedIdentity) -> tuple[Mask, Mask]:
+    """Where the identity's skin goes, and where anything may change at all (h, w)."""
+    place = atlas()
+    reach = smoothstep(place.edge, 0.01, 0.055) * _shrunk(target.skin)
+    width = canvas.width
+    whole = canvas.draw(reach) * canvas.inside
+    own = canvas.draw(reach * usable(identity.skin)) * canvas.inside
+    shape = own.shape
+    kept = np.maximum(eyes.eyeballs(canvas.points, shape), filled_outline(canvas.points[list(INNER_LIPS)], shape))
+    own = own * (1 - _softened(kept, 0.006 * width))
+    return _softened(own, 0.004 * width), _softened(smoothstep(whole, 0, 0.5), 0.004 * width)
+
+
+def usable(skin: Mask) -> Mask:
+    """The part of an identity's skin mask that may be put in: below its fringe, a little inside its edges."""
+    place = atlas(len(skin))
+    brow = int(np.flatnonzero(place.brows.max(axis=1) > 0.5)[0])
+    limited = skin.copy()
+    limited[: brow + 1] = np.minimum.accumulate(skin[: brow + 1][::-1], axis=0)[::-1]
+    return _shrunk(limited)
+
+
+def _shrunk(mask: Mask) -> Mask:
+    pixels = len(mask) / 128
+    return blurred(np.asarray(cv2.erode(mask, np.ones((3, 3), np.uint8)), np.float32), 1.5 * pixels)
+
+
+def _softened(mask: Mask, sigma: float) -> Mask:
+    return blurred(mask, max(0.5, sigma))

@@ -1,0 +1,192 @@
+"""The render of a range of frames: seen in parallel, tracked in order, changed in parallel, given out in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingOf
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.errors import NotFoundError
+from farm.faces.ahead import ahead
+from farm.faces.identity import PreparedIdentity
+from farm.faces.light import target_of
+from farm.faces.mapping import Mapping
+from farm.faces.network import Networks
+from farm.faces.processors import FaceProcessor, Work, processors_of
+from farm.faces.report import FaceReport, FrameReport, Outcome
+from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Track, Window
+from farm.faces.views import Analyst, FrameView
+from farm.media.facts import PlateFacts
+from farm.media.frame import Frame
+from farm.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A finished frame, what was done to it, and where: uint8[h, w], 255 fully changed, 0 bit for bit the plate's.
+
+    `mask` is None where nothing was changed.
+    """
+
+    frame: Frame
+    report: FrameReport
+    mask: NDArray[np.uint8] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Face:
+    """A face of a frame with what its track says of it."""
+
+    track: Track
+    person: str | None
+    similarity: float | None
+    identity: str | None
+    rest: NDArray[np.float64] | None
+    refused: Outcome | None
+
+
+class FacePipeline:
+    """Renders frames by a recipe.
+
+    The frame n of the result depends on frames n - before to n + after (see `context`) and on what is given here,
+    never on where a chunk begins. With a recipe that changes no faces, no model is loaded.
+
+    Parameters
+    ----------
+    threads: frames that are worked on at the same time; the result does not depend on it.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        cast_mapping: Mapping,
+        identities: MappingOf[str, PreparedIdentity],
+        models: Networks,
+        facts: PlateFacts,
+        *,
+        threads: int = 2,
+    ) -> None:
+        missing = sorted(cast_mapping.identities - set(identities)) if recipe.changes_faces else []
+        if missing:
+            raise NotFoundError(
+                f"The mapping names identities that were not given: {', '.join(missing)}.",
+                where="mapping",
+                do="Prepare them first.",
+            )
+        self._mapping = cast_mapping
+        self._identities = identities
+        self._facts = facts
+        self._threads = threads
+        self._processors: list[FaceProcessor] = processors_of(recipe, models)
+        self._analyst = Analyst(models, facts) if self._processors else None
+
+    @property
+    def context(self) -> tuple[int, int]:
+        """Frames needed before and after each frame."""
+        return (BEFORE, AFTER) if self._processors else (0, 0)
+
+    def process(self, frames: Iterable[Frame], first: int, last: int) -> Iterator[Rendered]:
+        """Frames [first, last), in order, of `frames` from first - before to last + after (fewer at the plate's ends).
+
+        The frames are changed in place. Memory: the window and a few frames more, however long the range.
+        """
+        if self._analyst is None:
+            for frame in frames:
+                if first <= frame.index < last:
+                    yield Rendered(frame, FrameReport(index=frame.index, pts=frame.pts), None)
+            return
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="faces") as pool:
+            yield from self._rendered(self._seen(frames, pool, self._analyst), pool, self._analyst, first, last)
+
+    def _seen(self, frames: Iterable[Frame], pool: ThreadPoolExecutor, analyst: Analyst) -> Iterator[FrameView]:
+        def look(frame: Frame) -> FrameView:
+            return analyst.look(frame, embed=frame.index % EMBED_EVERY == 0, hands=frame.index % HANDS_EVERY == 0)
+
+        yield from ahead(pool, look, frames, self._threads + 1)
+
+    def _rendered(
+        self, views: Iterator[FrameView], pool: ThreadPoolExecutor, analyst: Analyst, first: int, last: int
+    ) -> Iterator[Rendered]:
+        window = Window(analyst)
+
+        def ready() -> Iterator[tuple[FrameView, list[_Face]]]:
+            waiting: deque[FrameView] = deque()
+            for view in chain(views, [None]):
+                if view is not None:
+                    window.push(view)
+                    if first <= view.index < last:
+                        waiting.append(view)
+                while waiting and (view is None or view.index >= waiting[0].index + AFTER):
+                    due = waiting.popleft()
+                    tracks = window.tracks(due.index)
+                    yield due, [self._decided(due, track) for track in tracks]
+
+        def render(item: tuple[FrameView, list[_Face]]) -> Rendered:
+            return self._changed(item[0], item[1], window)
+
+        yield from ahead(pool, render, ready(), self._threads)
+
+    def _decided(self, view: FrameView, track: Track) -> _Face:
+        """Whose face it is and who is to be put in."""
+        person, similarity = self._mapping.who(track.embedding())
+        identity = person.identity if person is not None else self._mapping.everyone
+        refused = None
+        if identity is None:
+            known = person is not None or not any(p.identity for p in self._mapping.people)
+            refused = Outcome.NOT_MAPPED if known else Outcome.BELOW_THRESHOLD
+        elif not self._mapping.covers(self._seconds(view.frame)):
+            refused = Outcome.OUT_OF_TIME
+        return _Face(
+            track=track,
+            person=person.id if person is not None else None,
+            similarity=round(similarity, 4) if self._mapping.people else None,
+            identity=identity,
+            rest=person.rest if person is not None else None,
+            refused=refused,
+        )
+
+    def _changed(self, view: FrameView, faces: list[_Face], window: Window) -> Rendered:
+        frame = view.frame
+        mask: NDArray[np.uint8] | None = None
+        reports: list[FaceReport] = []
+        # Farther faces first: where two overlap, the nearer one, which is larger, lies on top.
+        for face in sorted(faces, key=lambda f: f.track.here.size):
+            outcome = face.refused
+            if outcome is None and face.identity is not None:
+                hands = window.hands(frame.index, face.track)
+                work = Work(target_of(face.track, hands, face.rest), self._identities[face.identity], face.identity)
+                for processor in self._processors:
+                    outcome, patch = processor.apply(frame, work)
+                    if patch is not None:
+                        mask = _joined(mask, patch.mask, patch.box, frame)
+            box = tuple(round(float(v), 1) for v in face.track.here.box)
+            reports.append(
+                FaceReport(
+                    box=(box[0], box[1], box[2], box[3]),
+                    person=face.person,
+                    similarity=face.similarity,
+                    outcome=outcome or Outcome.NOT_MAPPED,
+                )
+            )
+        return Rendered(frame, FrameReport(index=frame.index, pts=frame.pts, faces=tuple(reports)), mask)
+
+    def _seconds(self, frame: Frame) -> float:
+        video = self._facts.video
+        return float((frame.pts - (video.start_pts or 0)) * video.time_base)
+
+
+def _joined(
+    mask: NDArray[np.uint8] | None, patch: NDArray[np.float32], box: tuple[int, int, int, int], frame: Frame
+) -> NDArray[np.uint8]:
+    whole = np.zeros((frame.height, frame.width), np.uint8) if mask is None else mask
+    x0, y0, x1, y1 = box
+    # Any change at all counts as 1, so that 0 means untouched.
+    level = np.where(patch > 0, np.maximum(1, np.round(patch * 255)), 0).astype(np.uint8)
+    whole[y0:y1, x0:x1] = np.maximum(whole[y0:y1, x0:x1], level)
+    return whole

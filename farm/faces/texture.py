@@ -1,0 +1,163 @@
+"""Faces unrolled: every face, however turned, in the same square of canonical texture coordinates.
+
+In that square one pixel is one place on the skin, so that faces can be averaged over time, compared, masked and
+matched in colour without minding pose or size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.faces import mesh
+from farm.faces.mesh import VERTICES, canonical_mesh, rasterise
+
+SIZE = 128
+"""Side of the square in which faces are analysed."""
+
+Mask = NDArray[np.float32]
+"""float32[n, n] in 0..1."""
+
+Texture = NDArray[np.float32]
+"""float32[n, n, 3], RGB 0..1."""
+
+_CHEEKS = ((50, 205, 36, 47, 119), (280, 425, 266, 277, 348), (6, 197, 195, 48, 278))
+_NOSTRILS = (98, 97, 2, 326, 327, 278, 4, 48)
+
+
+@dataclass(frozen=True, slots=True)
+class Atlas:
+    """The square of one size and the places in it.
+
+    Attributes
+    ----------
+    inside: where the face is. corners, weights: for each such pixel the triangle's vertices and barycentric weights.
+    edge: distance to the outline, as a share of the side.
+    eyes, brows, lips: the features. cheeks: skin that is nearly always bare. core: the features and what lies between
+        them, which belong to the face whatever their colour.
+    """
+
+    size: int
+    inside: NDArray[np.bool_]
+    corners: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    edge: Mask
+    eyes: Mask
+    brows: Mask
+    lips: Mask
+    cheeks: Mask
+    core: Mask
+
+    @property
+    def features(self) -> Mask:
+        """Where colour says little about the light: eyes, brows and lips, with a margin."""
+        grown = cv2.dilate(self.eyes, _disc(self.size // 64))
+        return np.clip(grown + blurred(self.brows, self.size / 128) + 0.8 * self.lips, 0, 1).astype(np.float32)
+
+
+@cache
+def atlas(size: int = SIZE) -> Atlas:
+    raster = rasterise(canonical_mesh().uv * size - 0.5, (size, size))
+    inside = raster.inside
+    distance = cv2.distanceTransform(inside.astype(np.uint8), cv2.DIST_L2, 5) / np.float32(size)
+    eyes = np.maximum(_filled(mesh.RIGHT_EYE, size), _filled(mesh.LEFT_EYE, size))
+    brows = np.maximum(_filled(mesh.RIGHT_BROW, size), _filled(mesh.LEFT_BROW, size))
+    upper = _hull((*mesh.RIGHT_BROW, *mesh.LEFT_BROW, *mesh.RIGHT_EYE, *mesh.LEFT_EYE), size, grow=3 * size // 128)
+    middle = _hull((33, 263, *mesh.OUTER_LIPS, *_NOSTRILS), size, grow=2 * size // 128)
+    return Atlas(
+        size=size,
+        inside=inside,
+        corners=raster.triangles[raster.ids[inside]],
+        weights=raster.barycentric()[inside],
+        edge=np.asarray(distance, np.float32),
+        eyes=eyes,
+        brows=brows,
+        lips=_filled(mesh.OUTER_LIPS, size),
+        cheeks=np.maximum.reduce([_hull(ids, size, grow=size // 128) for ids in _CHEEKS]),
+        core=np.maximum(upper, middle),
+    )
+
+
+def unwrap(
+    picture: NDArray[np.floating] | NDArray[np.uint8], points: NDArray[np.floating], size: int = SIZE
+) -> Texture:
+    """The face with landmarks `points` (>=468, >=2; pixels of `picture`) unrolled.
+
+    `picture` is (h, w, 3) RGB, float 0..1 or uint8; beyond its border it is continued with its edge.
+    """
+    place = atlas(size)
+    spot = np.full((size, size, 2), -1, np.float32)
+    corner = np.asarray(points, np.float32)[:VERTICES, :2][place.corners]
+    spot[place.inside] = (corner * place.weights[..., None]).sum(axis=1)
+    out = sampled(picture, spot).astype(np.float32)
+    if picture.dtype == np.uint8:
+        out /= np.float32(255)
+    return np.asarray(out * place.inside[..., None], np.float32)
+
+
+def skin(texture: Texture) -> Mask:
+    """How much each place of a texture (SIZE) looks like the bare skin of the same face.
+
+    Colour model: CIE Lab, centred on the cheeks, with tolerances that grow with the cheeks' own spread; the features
+    themselves always count as skin. Hair, glasses' frames, hats and what lies beside the face come out low.
+    """
+    place = atlas(len(texture))
+    lab = np.asarray(cv2.cvtColor(np.clip(texture, 0, 1), cv2.COLOR_RGB2LAB), np.float32)
+    sample = lab[place.cheeks > 0.5]
+    centre = np.median(sample, axis=0)
+    spread = 1.48 * np.median(np.abs(sample - centre), axis=0)
+    tolerance = np.maximum(1.5 * spread, np.array([7.8, 5.0, 6.0])).astype(np.float32)
+    distance = np.sqrt((((blurred(lab, len(texture) / 128) - centre) / tolerance) ** 2).sum(axis=2))
+    bare = 1 - smoothstep(distance, 1.8, 2.8)
+    closed = cv2.morphologyEx(bare, cv2.MORPH_CLOSE, _disc(len(texture) // 42))
+    return np.maximum(closed, place.core * place.inside).astype(np.float32)
+
+
+def shading(texture: Texture, weight: Mask, sigma: float) -> Texture:
+    """The texture's light and tone: blurred by `sigma` (share of the side), counting each place by `weight`."""
+    pixels = sigma * len(texture)
+    known = blurred(weight, pixels)[..., None]
+    return np.asarray(blurred(texture * weight[..., None], pixels) / (known + np.float32(1e-4)), np.float32)
+
+
+def sampled(picture: NDArray[Any], spot: NDArray[np.float32], *, cubic: bool = False) -> NDArray[Any]:
+    """`picture` at the pixel positions `spot` (h, w, 2; x, y), continued with its edge beyond its border."""
+    mode = cv2.INTER_CUBIC if cubic else cv2.INTER_LINEAR
+    x, y = np.ascontiguousarray(spot[..., 0]), np.ascontiguousarray(spot[..., 1])
+    return np.asarray(cv2.remap(picture, x, y, mode, borderMode=cv2.BORDER_REPLICATE))
+
+
+def blurred(values: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
+    return np.asarray(cv2.GaussianBlur(values, (0, 0), sigma), np.float32)
+
+
+def smoothstep(values: NDArray[np.floating], low: float, high: float) -> NDArray[np.float32]:
+    """0 below `low`, 1 above `high`, smooth between."""
+    t = np.clip((values - low) / (high - low), 0, 1)
+    return np.asarray(t * t * (3 - 2 * t), np.float32)
+
+
+def filled_outline(points: NDArray[np.floating], shape: tuple[int, int]) -> Mask:
+    """The area inside a closed outline (n, 2), anti-aliased, on a canvas (h, w)."""
+    canvas = np.zeros(shape, np.uint8)
+    cv2.fillPoly(canvas, [np.round(np.asarray(points)[:, :2] * 16).astype(np.int32)], 255, cv2.LINE_AA, 4)
+    return canvas.astype(np.float32) / np.float32(255)
+
+
+def _filled(vertices: tuple[int, ...], size: int) -> Mask:
+    return filled_outline(canonical_mesh().uv[list(vertices)] * size - 0.5, (size, size))
+
+
+def _hull(vertices: tuple[int, ...], size: int, *, grow: int) -> Mask:
+    outline = np.asarray(cv2.convexHull(canonical_mesh().uv[list(vertices)] * size - 0.5), np.float32)[:, 0]
+    return np.asarray(cv2.dilate(filled_outline(outline, (size, size)), _disc(max(1, grow))), np.float32)
+
+
+def _disc(radius: int) -> NDArray[np.uint8]:
+    side = 2 * max(1, radius) + 1
+    return np.asarray(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side)), np.uint8)

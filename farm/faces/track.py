@@ -1,0 +1,227 @@
+"""Faces over time, inside a finite window.
+
+Nothing here remembers more than the window: what is said of frame n is a pure function of frames n - BEFORE to
+n + AFTER, so that a chunk gives the same frames as the whole plate. Links between neighbouring frames depend on those
+frames alone; a track is what is reached by following links from a face, and never leaves the window.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.faces.embed import SAME_PERSON, Embedding, unit
+from farm.faces.geometry import head_pose
+from farm.faces.hands import Hand
+from farm.faces.mesh import INNER_LIPS, LEFT_EYE, OUTER_LIPS, RIGHT_EYE
+from farm.faces.views import Analyst, FaceView, FrameView
+
+BEFORE = 8
+AFTER = 8
+EMBED_EVERY = 5
+"""Frames whose index is a multiple are embedded: any track of five frames holds one. Fewer than AFTER."""
+HANDS_EVERY = 3
+_GAP = 4
+_CUT = 0.12
+_QUICK = frozenset({*INNER_LIPS, *OUTER_LIPS, *LEFT_EYE, *RIGHT_EYE, *range(468, 478)})
+_SLOW_WEIGHTS = {
+    3: np.array([-2, 3, 6, 7, 6, 3, -2]) / 21,
+    2: np.array([-3, 12, 17, 12, -3]) / 35,
+    1: np.array([1, 2, 1]) / 4,
+}
+"""Savitzky-Golay smoothing of second order (1964): keeps position, speed and acceleration, adds no lag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A face of a track, `offset` frames from the one asked for."""
+
+    offset: int
+    view: FrameView
+    face: FaceView
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The track of one face of one frame, cut to the window: steps by rising offset, offset 0 among them."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def here(self) -> FaceView:
+        return next(step.face for step in self.steps if step.offset == 0)
+
+    def embedding(self) -> Embedding | None:
+        """The weighted mean of the track's embeddings; None where it has none."""
+        found = [(s.face.embedding, _worth(s.face)) for s in self.steps if s.face.embedding is not None]
+        if not found:
+            return None
+        return unit(np.sum([e * w for e, w in found], axis=0))
+
+    def points(self) -> NDArray[np.float64]:
+        """Landmarks of offset 0, smoothed (478, 3); lids and lips less, for they move fast."""
+        by_offset = {step.offset: step.face.points for step in self.steps}
+        calm = _smoothed(by_offset, 3)
+        quick = list(_QUICK)
+        calm[quick] = _smoothed(by_offset, 2)[quick]
+        return calm
+
+
+class Window:
+    """The frame views around a frame, with the work that needs neighbours: links, gaps, hands.
+
+    `push` frames in order; `ready` says of which frame everything is known; `tracks` gives its faces.
+    """
+
+    def __init__(self, analyst: Analyst) -> None:
+        self._analyst = analyst
+        self._views: deque[FrameView] = deque()
+        self._links: dict[int, dict[int, int]] = {}
+
+    def push(self, view: FrameView) -> None:
+        if self._views:
+            self._link(self._views[-1], view)
+        self._views.append(view)
+        while self._views[0].index < view.index - BEFORE - AFTER:
+            self._links.pop(self._views.popleft().index, None)
+
+    def tracks(self, index: int) -> list[Track]:
+        """The tracks of all faces of frame `index`, gaps filled, by the frames of its window alone."""
+        views = {v.index: v for v in self._views if index - BEFORE <= v.index <= index + AFTER}
+        faces = list(views[index].faces)
+        chains = [self._chain(views, index, position) for position in range(len(faces))]
+        return [Track(chain) for chain in [*chains, *self._filled(views, index, faces)]]
+
+    def hands(self, index: int, track: Track) -> list[Hand]:
+        """Hands near the track's face in frame `index`: those found there and those followed from near frames."""
+        found = list(track.here.hands)
+        view = next(step.view for step in track.steps if step.offset == 0)
+        for step in track.steps:
+            if step.offset == 0 or abs(step.offset) > HANDS_EVERY:
+                continue
+            for hand in step.face.hands:
+                if not any(_near(hand, other) for other in found):
+                    moved = self._analyst.follow_hand(view, hand)
+                    if moved and not any(_near(moved, other, 0.3) for other in found):
+                        found.append(moved)
+        return found
+
+    def _link(self, first: FrameView, second: FrameView) -> None:
+        """Note which face continues where, and embed the faces that begin here."""
+        links = links_between(first.faces, second.faces) if not is_cut(first, second) else {}
+        self._links[first.index] = links
+        continued = set(links.values())
+        for position, face in enumerate(second.faces):
+            if position not in continued and face.embedding is None:
+                self._analyst.embed(second, face)
+                face.starts = True
+
+    def _chain(self, views: dict[int, FrameView], index: int, position: int) -> tuple[Step, ...]:
+        steps = [Step(0, views[index], views[index].faces[position])]
+        steps += self._walk(views, index, position, 1)
+        return tuple(sorted(steps + self._walk(views, index, position, -1), key=lambda step: step.offset))
+
+    def _walk(self, views: dict[int, FrameView], index: int, position: int, step: int) -> list[Step]:
+        steps: list[Step] = []
+        at = index
+        while at + step in views:
+            links = self._links.get(at if step > 0 else at - 1, {})
+            following = links.get(position) if step > 0 else _backwards(links).get(position)
+            if following is None:
+                break
+            at, position = at + step, following
+            steps.append(Step(at - index, views[at], self._as_seen(views, at, position)))
+        return steps
+
+    def _as_seen(self, views: dict[int, FrameView], at: int, position: int) -> FaceView:
+        """The face, without what only a frame outside the window could tell (that the track starts there)."""
+        face = views[at].faces[position]
+        if face.starts and at == min(views) and at > 0:
+            return replace(face, embedding=None)
+        return face
+
+    def _filled(self, views: dict[int, FrameView], index: int, faces: list[FaceView]) -> list[tuple[Step, ...]]:
+        """Tracks of faces that were missed in this frame but are seen shortly before and after."""
+        chains: list[tuple[Step, ...]] = []
+        for back in range(1, _GAP + 1):
+            for ahead in range(1, _GAP + 2 - back):
+                for tail, head in self._loose_ends(views, index - back, index + ahead):
+                    share = back / (back + ahead)
+                    guess = tail.points * (1 - share) + head.points * share
+                    taken = [*faces, *(chain[0].face for chain in chains)]
+                    if any(np.hypot(*(guess[:468, :2].mean(0) - f.centre)) < 0.5 * f.size for f in taken):
+                        continue
+                    found = self._analyst.refind(views[index], guess)
+                    if found is not None and np.hypot(*(found.centre - guess[:468, :2].mean(0))) < 0.5 * tail.size:
+                        steps = [Step(0, views[index], found)]
+                        steps += [Step(-back, views[index - back], tail), Step(ahead, views[index + ahead], head)]
+                        chains.append(tuple(steps))
+        return [tuple(sorted(chain, key=lambda step: step.offset)) for chain in chains]
+
+    def _loose_ends(self, views: dict[int, FrameView], first: int, second: int) -> list[tuple[FaceView, FaceView]]:
+        """Pairs of a track's last face in `first` and another's first face in `second` that look like one track."""
+        span = range(first, second)
+        if first not in views or second not in views or any(is_cut(views[i], views[i + 1]) for i in span):
+            return []
+        tails = [f for i, f in enumerate(views[first].faces) if i not in self._links.get(first, {})]
+        continued = set(self._links.get(second - 1, {}).values())
+        heads = [f for i, f in enumerate(views[second].faces) if i not in continued]
+        return [(tails[a], heads[b]) for a, b in links_between(tails, heads).items()]
+
+
+def is_cut(first: FrameView, second: FrameView) -> bool:
+    """Whether the scene changes between two neighbouring frames: their small grey copies differ all over."""
+    return float(np.median(np.abs(first.small - second.small))) > _CUT
+
+
+def links_between(first: list[FaceView], second: list[FaceView]) -> dict[int, int]:
+    """Which face of `first` continues as which of `second`, by position, size and, where known, by embedding.
+
+    Greedy from the cheapest pair up; a pair farther apart than the faces are large, or of different people, is none.
+    """
+    pairs = sorted(
+        (cost, a, b) for a, f in enumerate(first) for b, s in enumerate(second) if (cost := _cost(f, s)) < 1.0
+    )
+    links: dict[int, int] = {}
+    for _, a, b in pairs:
+        if a not in links and b not in links.values():
+            links[a] = b
+    return links
+
+
+def _cost(first: FaceView, second: FaceView) -> float:
+    size = (first.size + second.size) / 2
+    cost = float(np.hypot(*(first.centre - second.centre))) / size + abs(float(np.log(first.size / second.size)))
+    # In a crowd looks decide, and crowded faces are always embedded. Alone, a bad picture must not break a track; and
+    # an embedding made because the track starts must not count, for other chunks may not see that start.
+    if first.crowded and second.crowded and first.embedding is not None and second.embedding is not None:
+        alike = float(first.embedding @ second.embedding)
+        cost += 1.0 if alike < SAME_PERSON / 2 else 0.5 * (1 - alike)
+    return cost
+
+
+def _backwards(links: dict[int, int]) -> dict[int, int]:
+    return {b: a for a, b in links.items()}
+
+
+def _worth(face: FaceView) -> float:
+    """How much an embedding of this face tells: less from the side and when the network is unsure."""
+    pose = head_pose(face.points)
+    return max(0.05, float(np.cos(np.radians(min(80.0, abs(pose.yaw)))))) * face.presence
+
+
+def _smoothed(by_offset: dict[int, NDArray[np.float64]], half: int) -> NDArray[np.float64]:
+    while half > 0 and not all(offset in by_offset for offset in range(-half, half + 1)):
+        half -= 1
+    if half == 0:
+        return by_offset[0].copy()
+    weights = _SLOW_WEIGHTS[half]
+    return np.asarray(sum(w * by_offset[o] for w, o in zip(weights, range(-half, half + 1), strict=True)))
+
+
+def _near(a: Hand, b: Hand, share: float = 0.6) -> bool:
+    distance = float(np.hypot(*(a.points - b.points).T).mean())
+    return distance < share * float(np.hypot(*(b.points[0] - b.points[9])))

@@ -1,0 +1,189 @@
+"""What is seen in one frame, found from that frame alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.faces.detect import Detection, Detector, overlap
+from farm.faces.embed import Embedder, Embedding
+from farm.faces.eyes import iris_colour
+from farm.faces.geometry import Affine, apply, five_points, invert
+from farm.faces.hands import Hand, HandFinder
+from farm.faces.landmarks import Landmarker, Landmarks
+from farm.faces.mesh import VERTICES
+from farm.faces.network import DETECTOR, EMBEDDER, HANDS, LANDMARKER, PALMS, Networks
+from farm.faces.texture import Mask, Texture, skin, unwrap
+from farm.media.colour import region_to_rgb, upright_preview
+from farm.media.facts import PlateFacts
+from farm.media.frame import Frame
+
+PREVIEW = 1280
+"""Longest side of the picture in which faces are looked for; the detector sees half of it."""
+
+Box = tuple[int, int, int, int]
+"""x0, y0, x1, y1 in the frame's coded pixels, half open."""
+
+_MIN_PRESENCE = 0.5
+_SMALL = (64, 36)
+
+
+@dataclass(slots=True, eq=False)
+class FaceView:
+    """One face in one frame.
+
+    Attributes
+    ----------
+    box: float64[4]; points: float64[478, 3]: coded pixels of the frame (z in the same scale, smaller is nearer).
+    score, presence: what the detector and the landmarker say, 0..1.
+    texture, skin: the unrolled face in the plate's own display-referred RGB, and where it is bare skin.
+    iris: float32[3] RGB of the irises, None where the eyes do not show it.
+    hands: hands seen near this face. embedding: where one was made.
+    crowded: another face is so near that the two may be mistaken for one another.
+    starts: the embedding was made because no face of the frame before continues here.
+    filled: the detector missed it; it was found between its neighbours in time.
+    """
+
+    box: NDArray[np.float64]
+    points: NDArray[np.float64]
+    score: float
+    presence: float
+    texture: Texture
+    skin: Mask
+    iris: NDArray[np.float32] | None
+    hands: list[Hand] = field(default_factory=list)
+    embedding: Embedding | None = None
+    crowded: bool = False
+    starts: bool = False
+    filled: bool = False
+
+    @property
+    def size(self) -> float:
+        return float(max(self.box[2] - self.box[0], self.box[3] - self.box[1]))
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        return np.asarray(self.points[:VERTICES, :2].mean(axis=0))
+
+
+@dataclass(slots=True, eq=False)
+class FrameView:
+    """One frame: its upright BGR preview, the map preview → frame, a tiny grey copy for cuts, and its faces."""
+
+    frame: Frame
+    preview: NDArray[np.uint8]
+    to_frame: Affine
+    small: NDArray[np.float32]
+    faces: list[FaceView]
+
+    @property
+    def index(self) -> int:
+        return self.frame.index
+
+
+class Analyst:
+    """Makes frame views. Every method is a pure function of the frame given, so frames may be seen in any order."""
+
+    def __init__(self, networks: Networks, facts: PlateFacts, *, smallest: float = 16.0, hands: bool = True) -> None:
+        self._facts = facts
+        self._smallest = smallest
+        self._detector = Detector(networks.load(DETECTOR))
+        self._landmarker = Landmarker(networks.load(LANDMARKER))
+        self._embedder = Embedder(networks.load(EMBEDDER))
+        self._hands = HandFinder(networks.load(PALMS), networks.load(HANDS)) if hands else None
+
+    def look(self, frame: Frame, *, embed: bool = False, hands: bool = False) -> FrameView:
+        """All faces of a frame; with `embed` and `hands` each with its embedding and the hands near it."""
+        preview, affine = upright_preview(frame, self._facts, PREVIEW)
+        to_frame = np.asarray(affine, np.float64)
+        small = cv2.resize(cv2.cvtColor(preview, cv2.COLOR_BGR2GRAY), _SMALL, interpolation=cv2.INTER_AREA)
+        view = FrameView(frame, preview, to_frame, small.astype(np.float32) / np.float32(255), [])
+        for found in self._detector(preview):
+            marks = self._landmarker(preview, found)
+            if found.size >= self._smallest and marks.presence >= _MIN_PRESENCE:
+                view.faces.append(self._face(view, marks, found))
+        _drop_doubles(view.faces)
+        _mark_crowds(view.faces)
+        for face in view.faces:
+            if embed or face.crowded:
+                self.embed(view, face)
+            if hands:
+                self._find_hands(view, face)
+        return view
+
+    def embed(self, view: FrameView, face: FaceView) -> None:
+        if face.embedding is None:
+            points = apply(invert(view.to_frame), face.points)
+            face.embedding = self._embedder(view.preview, five_points(points))
+
+    def refind(self, view: FrameView, points: NDArray[np.float64]) -> FaceView | None:
+        """The face that should lie at `points` (478, 3; frame) although the detector missed it."""
+        marks = self._landmarker.refine(view.preview, apply(invert(view.to_frame), points))
+        if marks.presence < _MIN_PRESENCE:
+            return None
+        face = self._face(view, marks, None)
+        face.filled = True
+        return face
+
+    def follow_hand(self, view: FrameView, hand: Hand) -> Hand | None:
+        """Where a hand of a neighbouring frame is in this one."""
+        if self._hands is None:
+            return None
+        found = self._hands.follow(view.preview, hand.moved(invert(view.to_frame)))
+        return found.moved(view.to_frame) if found else None
+
+    def _find_hands(self, view: FrameView, face: FaceView) -> None:
+        if self._hands is not None:
+            points = apply(invert(view.to_frame), face.points)
+            face.hands = [hand.moved(view.to_frame) for hand in self._hands(view.preview, points)]
+
+    def _face(self, view: FrameView, marks: Landmarks, found: Detection | None) -> FaceView:
+        placed = marks.moved(view.to_frame)
+        box = _extent(placed.points)
+        rgb, origin = _region(view.frame, box)
+        local = placed.points[:, :2] - origin
+        texture = unwrap(rgb, local)
+        iris = iris_colour(rgb, local)
+        return FaceView(box, placed.points, found.score if found else 0.0, marks.presence, texture, skin(texture), iris)
+
+
+def clipped(frame: Frame, box: NDArray[np.floating], *, margin: float) -> Box:
+    """`box` grown by `margin`, in whole pixels inside the frame, never empty."""
+    x0 = int(np.clip(np.floor(box[0] - margin), 0, frame.width - 2))
+    y0 = int(np.clip(np.floor(box[1] - margin), 0, frame.height - 2))
+    x1 = int(np.clip(np.ceil(box[2] + margin) + 1, x0 + 2, frame.width))
+    y1 = int(np.clip(np.ceil(box[3] + margin) + 1, y0 + 2, frame.height))
+    return x0, y0, x1, y1
+
+
+def _region(frame: Frame, box: NDArray[np.float64]) -> tuple[Texture, NDArray[np.float64]]:
+    """RGB 0..1 of the frame in `box` and its upper left corner (x, y)."""
+    whole = clipped(frame, box, margin=0.0)
+    return region_to_rgb(frame, whole), np.array(whole[:2], np.float64)
+
+
+def _extent(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    plane = points[:VERTICES, :2]
+    return np.concatenate([plane.min(axis=0), plane.max(axis=0)])
+
+
+def _drop_doubles(faces: list[FaceView]) -> None:
+    """Keep the surer of two views whose landmarks fell onto the same face."""
+    for face in sorted(faces, key=lambda f: -f.score * f.presence):
+        others = [other for other in faces if other is not face]
+        if face in faces and others:
+            shared = overlap(face.box, np.array([other.box for other in others]))
+            for other, share in zip(others, shared, strict=True):
+                if share > 0.6:
+                    faces.remove(other)
+
+
+def _mark_crowds(faces: list[FaceView]) -> None:
+    for face in faces:
+        face.crowded = any(
+            other is not face and float(np.hypot(*(face.centre - other.centre))) < 0.9 * (face.size + other.size) / 2
+            for other in faces
+        )
