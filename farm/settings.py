@@ -140,6 +140,14 @@ class Settings(BaseSettings):
     threads: int = Field(
         default=0, ge=0, le=1024, description="CPU threads per slot; 0: the cores shared out among the slots."
     )
+    worker_name: str | None = Field(
+        default=None,
+        description="Name of this machine's workers, unique in the farm; unset: the host's name. A worker that starts "
+        "under a known name takes over from the one that had it.",
+    )
+    worker_id: str | None = Field(
+        default=None, description="Id of one worker; `farm worker` sets it for the processes that it starts."
+    )
     worker_tags: Names = Field(
         default=(), description="Tags of this worker, by comma; a tagged job runs only on such workers."
     )
@@ -169,6 +177,10 @@ class Settings(BaseSettings):
         default="by_grant",
         description="`always` puts the visible label on every changed deliverable; `by_grant` leaves it off a clean "
         "master that a grant allows.",
+    )
+    producer: str = Field(
+        default="facefarm",
+        description="Who made the deliverable, as its AIGC mark says (in China: the 27-character provider code).",
     )
     webhook_private_hosts: bool = Field(
         default=False, description="Allow webhooks to loopback, link-local and private addresses."
@@ -255,6 +267,18 @@ def _as_text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
     return "" if value is None else str(value)
+
+
+def required(settings: Settings, name: Literal["database_url", "broker_url", "worker_id", "permit_public_key"]) -> str:
+    """A setting that this program cannot do without; InputError when it is not set."""
+    value: str | None = getattr(settings, name)
+    if value is None:
+        raise InputError(
+            "It is not set, and this program needs it.",
+            where=f"{PREFIX}{name.upper()}",
+            do="Set it (`docs/settings.md`), or use `farm up`, which sets all of them.",
+        )
+    return value
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -76,10 +76,24 @@ def expire(session: Session, lease: Lease, policy: Policy = DEFAULT) -> bool:
     reason = f"Worker {attempt.worker_id} was silent until its lease ran out."
     if not silent:
         reason = f"Worker {attempt.worker_id} made no progress for {policy.stuck_seconds:.0f} s."
+    _lose(session, held, reason, policy)
+    return True
+
+
+def lose(session: Session, lease: Lease, reason: str, policy: Policy = DEFAULT) -> bool:
+    """End an attempt whose process is known to be dead, without waiting for its lease. Returns whether it was ended."""
+    held = hold(session, lease, ended=tuple(s for s in AttemptState if s is not AttemptState.RUNNING))
+    if held.again:
+        return False
+    _lose(session, held, reason, policy)
+    return True
+
+
+def _lose(session: Session, held: Held, reason: str, policy: Policy) -> None:
+    attempt = held.attempt
     attempt.error_class, attempt.error = "lost", reason
     moves.end_attempt(session, attempt, held.task, held.job, AttemptState.EXPIRED, reason)
     _conclude(session, held, judge_lost(_tries(session, held), policy), reason, policy)
-    return True
 
 
 def _tries(session: Session, held: Held) -> Tries:

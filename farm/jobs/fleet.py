@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,14 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from farm.db.base import seconds
 from farm.db.enums import RequestedState, WorkerState
 from farm.db.tables import Attempt, Block, SlotRow, Worker
 from farm.errors import ErrorClass, NotFoundError, StaleLeaseError
 from farm.jobs import ledger
-from farm.jobs.fail import fail
+from farm.jobs.fail import fail, lose
 from farm.jobs.leases import lease_of
+from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.request import Name, Plain
 from farm.jobs.states import AttemptState, TaskKind
 from farm.jobs.wire import WIRE, Slot
@@ -34,6 +37,9 @@ class WorkerReport(Plain):
     rate: float | None = None
     slots: tuple[Slot, ...] = Field(min_length=1)
     devices: tuple[str, ...] = ()
+
+
+_YOUNG_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,30 @@ def hand_back(session: Session, worker_id: str, reason: str) -> int:
         except StaleLeaseError:
             continue  # it ended while this was looking
     return handed
+
+
+def bury(session: Session, worker_id: str, alive: Collection[int], *, policy: Policy = DEFAULT) -> int:
+    """End the attempts of slots whose process is gone; `alive` are the numbers of those that live. Returns how many.
+
+    An attempt is looked at only when its claim is a few seconds old: a child that was forked a moment ago may not be in
+    `alive` yet.
+    """
+    dead = session.scalars(
+        select(Attempt)
+        .where(
+            Attempt.worker_id == worker_id,
+            Attempt.state == AttemptState.RUNNING,
+            Attempt.slot.not_in(alive),
+            Attempt.started_at < func.clock_timestamp() - seconds(_YOUNG_SECONDS),
+        )
+        .order_by(Attempt.job_id)
+    ).all()
+    buried = 0
+    for attempt in dead:
+        with suppress(StaleLeaseError):  # it ended while this was looking
+            reason = f"The process of slot {attempt.slot} of worker {worker_id} died."
+            buried += lose(session, lease_of(attempt), reason, policy)
+    return buried
 
 
 def lift_blocks(session: Session, worker_id: str, *, job_id: str | None = None, actor: str) -> int:

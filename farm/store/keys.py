@@ -104,6 +104,11 @@ def chunk_result(job_id: Ident, chunk: int, attempt: Ident, deliverable: str) ->
     return _join("jobs", job_id, "chunks", chunk, attempt, deliverable)
 
 
+def merge_attempt(job_id: Ident, attempt: Ident) -> str:
+    """The prefix of what one merge made."""
+    return _join("jobs", job_id, "merges", attempt) + "/"
+
+
 def deliverable(job_id: Ident, attempt: Ident, name: str) -> str:
     return _join("jobs", job_id, "merges", attempt, name)
 

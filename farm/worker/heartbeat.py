@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,18 +17,23 @@ from farm.errors import FarmError, InterruptedTaskError, StaleLeaseError
 log = structlog.get_logger(__name__)
 
 EXIT_DISOBEYED = 70
+SUPERSEDED = "superseded"
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One report: units done so far (frames), and what the attempt is busy with."""
+    """One report: frames done so far, how many a second since the last report, and what the attempt is busy with."""
 
     done: int
+    rate: float | None
     note: str
 
 
 class Answer(Protocol):
-    """What the control plane says to a beat: `alive` False ends the attempt, `reason` says why."""
+    """What the control plane says to a beat: `alive` False ends the attempt, `reason` says why.
+
+    After "superseded" the task is somebody else's; after any other reason the attempt hands it back.
+    """
 
     @property
     def alive(self) -> bool: ...
@@ -57,16 +63,19 @@ class Heartbeat:
         draining: Callable[[], bool] = lambda: False,
         grace: float = 30.0,
         exit_process: Callable[[int], object] = os._exit,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._beat = beat
         self._seconds = seconds
         self._draining = draining
         self._grace = grace
         self._exit_process = exit_process
+        self._clock = clock
         self._finished = threading.Event()
         self._stop: FarmError | None = None
         self._done = 0
         self._note = ""
+        self._last = (0.0, 0)
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def progress(self, done: int, note: str) -> None:
@@ -88,18 +97,27 @@ class Heartbeat:
         self._finished.set()
         self._thread.join()
 
+    def _report(self) -> Beat:
+        now, done = self._clock(), self._done
+        since, before = self._last
+        self._last = (now, done)
+        rate = (done - before) / (now - since) if done > before and now > since else None
+        return Beat(done, rate, self._note)
+
     def _run(self) -> None:
+        self._last = (self._clock(), self._done)
         while not self._finished.wait(self._seconds):
             if self._draining():
                 self._stop = InterruptedTaskError("The worker was told to leave.", do="The task is handed back.")
                 break
             try:
-                answer = self._beat(Beat(self._done, self._note))
+                answer = self._beat(self._report())
             except Exception as error:
                 log.warning("heartbeat failed", error=str(error))
                 continue
             if not answer.alive:
-                self._stop = StaleLeaseError(f"The attempt has to stop: {answer.reason}.")
+                kind = StaleLeaseError if answer.reason == SUPERSEDED else InterruptedTaskError
+                self._stop = kind(f"The attempt has to stop: {answer.reason}.")
                 break
         if self._stop is not None and not self._finished.wait(self._grace):
             log.error("attempt did not stop; ending the process", grace_seconds=self._grace)

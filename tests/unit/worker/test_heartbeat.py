@@ -34,12 +34,39 @@ def test_progress_goes_out_with_the_beat() -> None:
         heard.clear()
         assert heard.wait(5)
         heartbeat.check()
-    assert beats[-1] == Beat(7, "rendering")
+    assert (beats[-1].done, beats[-1].note) == (7, "rendering")
 
 
-def test_a_lost_lease_stops_the_attempt() -> None:
+def test_the_rate_is_of_the_frames_since_the_last_beat() -> None:
+    now = 0.0
+    beats: list[Beat] = []
+    heard = threading.Event()
+
+    def beat(report: Beat) -> Said:
+        nonlocal now
+        now += 2.0
+        beats.append(report)
+        heartbeat.progress(report.done + 10, "")
+        if len(beats) == 3:
+            heard.set()
+        return Said(alive=True)
+
+    with Heartbeat(beat, 0.001, clock=lambda: now) as heartbeat:
+        assert heard.wait(5)
+    assert [(b.done, b.rate) for b in beats[:3]] == [(0, None), (10, 5.0), (20, 5.0)]
+
+
+def test_a_superseded_attempt_drops_its_work() -> None:
     with (
-        pytest.raises(StaleLeaseError, match="cancelled by a person"),
+        pytest.raises(StaleLeaseError),
+        Heartbeat(lambda report: Said(alive=False, reason="superseded"), 0.001) as heartbeat,
+    ):
+        wait_for_stop(heartbeat)
+
+
+def test_a_cancelled_attempt_is_handed_back() -> None:
+    with (
+        pytest.raises(InterruptedTaskError, match="cancelled by a person"),
         Heartbeat(lambda report: Said(alive=False, reason="cancelled by a person"), 0.001) as heartbeat,
     ):
         wait_for_stop(heartbeat)

@@ -1,0 +1,118 @@
+"""`python -m farm.worker`: one Celery worker for each card of this machine, or one for its processors.
+
+This program only starts, watches and stops them. CUDA is first touched in a Celery child, never here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from farm import log as farm_log
+from farm.db.engine import Sessions, make_engine, make_sessions
+from farm.settings import PREFIX, Settings, load_settings, required
+from farm.worker.devices import Card, find_cards, load_nvml
+from farm.worker.registry import Registration
+
+log = structlog.get_logger(__name__)
+
+TEND_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CeleryWorker:
+    """What one Celery worker is started with."""
+
+    id: str
+    device: str
+    slots: int
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+
+
+def plan_workers(settings: Settings, cards: Sequence[Card], *, host: str, cores: int) -> list[CeleryWorker]:
+    """One Celery worker a card, with its slots; without a card, one whose slots share the processors."""
+    name = settings.worker_name or host
+    slots = settings.slots or 1
+    devices = [(f"gpu{index}", card.uuid) for index, card in enumerate(cards)] or [("cpu", "")]
+    threads = settings.threads or max(1, cores // (slots * len(devices)))
+    return [_celery_worker(f"{name}-{device}"[:64], device, slots, threads, uuid) for device, uuid in devices]
+
+
+def _celery_worker(worker_id: str, device: str, slots: int, threads: int, visible: str) -> CeleryWorker:
+    argv = (
+        *(sys.executable, "-m", "celery", "--app", "farm.worker.app", "--quiet", "worker"),
+        *("--pool", "prefork", "--concurrency", str(slots), "--hostname", f"{device}@%h", "--queues", "farm"),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
+    )
+    environment = {
+        f"{PREFIX}THREADS": str(threads),
+        f"{PREFIX}WORKER_ID": worker_id,
+        "CUDA_VISIBLE_DEVICES": visible,
+    }
+    return CeleryWorker(worker_id, device, slots, argv, environment)
+
+
+class Running:
+    """A started Celery worker and its entry in the fleet."""
+
+    def __init__(self, worker: CeleryWorker, sessions: Sessions, settings: Settings) -> None:
+        self._worker = worker
+        self._process = self._start()
+        self.registration = Registration(
+            sessions, worker.id, worker.device, worker.slots, settings.worker_tags, lambda: self._process.pid
+        )
+
+    def tend(self) -> None:
+        code = self._process.poll()
+        if code is not None:
+            log.warning("celery worker ended; starting it again", worker=self._worker.id, exit_code=code)
+            self._process = self._start()
+            self.registration.restarted()
+        self.registration.tend()
+
+    def ask_to_stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> None:
+        self._process.wait()
+        self.registration.leave("It was told to stop.")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # A session of its own, so that a terminal's ctrl-C reaches this program alone, which then drains the workers.
+        return subprocess.Popen(
+            self._worker.argv, env={**os.environ, **self._worker.environment}, start_new_session=True
+        )
+
+
+def main() -> int:
+    """Run until told to stop (SIGTERM or SIGINT), then let every Celery worker finish or hand back what it has."""
+    settings = load_settings()
+    farm_log.configure(settings.log_level, settings.log_format)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    sessions = make_sessions(make_engine(required(settings, "database_url"), application="farm-fleet", pool_size=1))
+    cards = find_cards(load_nvml())
+    plans = plan_workers(settings, cards, host=socket.gethostname(), cores=len(os.sched_getaffinity(0)))
+    workers = [Running(plan, sessions, settings) for plan in plans]
+    while not stop.wait(TEND_SECONDS):
+        for worker in workers:
+            worker.tend()
+    for worker in workers:
+        worker.ask_to_stop()
+    for worker in workers:
+        worker.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The worker's side of the control plane: each call is one transaction, tried again when the database is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import structlog
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from farm import jobs
+from farm.db.engine import Sessions, transact
+from farm.errors import InfrastructureError
+from farm.jobs.policy import Policy
+from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, Result, Slot
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+_LONGEST_PAUSE = 10.0
+
+
+class Control:
+    """What a slot says to the farm and hears from it.
+
+    Claims and heartbeats are tried a few times and then fail: there will be another. What an attempt has made is
+    reported for as long as it takes, since throwing away good work because the database restarts helps nobody; the
+    lease token decides whether it still counts.
+    """
+
+    def __init__(self, sessions: Sessions, policy: Policy, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sessions = sessions
+        self._policy = policy
+        self._sleep = sleep
+
+    def claim(self, slot: Slot) -> Claim | None:
+        return transact(self._sessions, lambda session: jobs.claim(session, slot, self._policy))
+
+    def heartbeat(self, lease: Lease, progress: Progress) -> HeartbeatAnswer:
+        return transact(self._sessions, lambda session: jobs.heartbeat(session, lease, progress, self._policy))
+
+    def publish_plate(self, lease: Lease, facts: dict[str, Any], *, sha256: str, size: int) -> None:
+        self._insist(lambda session: jobs.publish_plate(session, lease, facts=facts, sha256=sha256, size=size))
+
+    def publish_timeline(self, lease: Lease, *, key: str, frames: int) -> None:
+        self._insist(lambda session: jobs.publish_timeline(session, lease, timeline_key=key, frames=frames))
+
+    def publish_chunk(self, lease: Lease, chunk: ChunkPlan) -> None:
+        self._insist(lambda session: jobs.publish_chunk(session, lease, chunk))
+
+    def finish(self, lease: Lease, result: Result) -> None:
+        self._insist(lambda session: jobs.finish(session, lease, result))
+
+    def fail(self, lease: Lease, error_class: str, message: str) -> None:
+        self._insist(lambda session: jobs.fail(session, lease, error_class, message, self._policy))
+
+    def now(self) -> datetime:
+        """The database's clock."""
+        return transact(self._sessions, _now)
+
+    def _insist(self, work: Callable[[Session], T]) -> T:
+        pause = 0.5
+        while True:
+            try:
+                return transact(self._sessions, work)
+            except InfrastructureError as error:
+                log.warning("the database is away; the report is kept and tried again", error=str(error))
+            self._sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _now(session: Session) -> datetime:
+    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return now

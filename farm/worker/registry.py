@@ -1,0 +1,75 @@
+"""What a machine's worker program says of its workers: that they are there, that they live, which of their slots died.
+
+It runs in the program that watches the Celery workers, not in them, so that it goes on while every slot is busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psutil
+import structlog
+
+from farm import __version__
+from farm.db.engine import Sessions, transact
+from farm.db.enums import RequestedState
+from farm.errors import InfrastructureError, NotFoundError
+from farm.jobs import fleet
+from farm.jobs.wire import Slot
+
+log = structlog.get_logger(__name__)
+
+
+class Registration:
+    """One Celery worker's entry in the fleet.
+
+    Parameters
+    ----------
+    pid: gives the process id of the Celery parent, whose children are the slots.
+    """
+
+    def __init__(
+        self, sessions: Sessions, worker_id: str, device: str, slots: int, tags: tuple[str, ...], pid: Callable[[], int]
+    ) -> None:
+        self._sessions = sessions
+        self._pid = pid
+        offers = tuple(Slot(worker_id=worker_id, number=number, tags=tags) for number in range(slots))
+        self._report = fleet.WorkerReport(
+            id=worker_id, name=worker_id, tags=tags, version=__version__, slots=offers, devices=(device,) * slots
+        )
+        self._registered = False
+
+    def tend(self) -> RequestedState | None:
+        """Register or beat, and end the attempts of dead slots; what an operator wants of the worker, if anything.
+
+        A database that is away is logged and tried again with the next call.
+        """
+        try:
+            if not self._registered:
+                transact(self._sessions, lambda session: fleet.register(session, self._report))
+                self._registered = True
+            wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id))
+            transact(self._sessions, lambda session: fleet.bury(session, self._report.id, self._alive()))
+        except NotFoundError:
+            self._registered = False
+            return None
+        except InfrastructureError as error:
+            log.warning("the database is away", error=str(error))
+            return None
+        return wish.requested
+
+    def restarted(self) -> None:
+        """The Celery worker was started anew: what its former life held is handed back with the next `tend`."""
+        self._registered = False
+
+    def leave(self, reason: str) -> None:
+        try:
+            transact(self._sessions, lambda session: fleet.leave(session, self._report.id, reason))
+        except (InfrastructureError, NotFoundError) as error:
+            log.warning("could not say goodbye; the lease will tell", error=str(error))
+
+    def _alive(self) -> list[int]:
+        try:
+            return [child.pid for child in psutil.Process(self._pid()).children()]
+        except psutil.NoSuchProcess:
+            return []

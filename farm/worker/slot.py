@@ -1,0 +1,127 @@
+"""One place where tasks run: a Celery child with its database connection, store, warm models and scratch folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from farm.db.engine import make_engine, make_sessions
+from farm.errors import ErrorClass, FarmError, StaleLeaseError, classify
+from farm.jobs.policy import Policy
+from farm.jobs.wire import Claim, HeartbeatAnswer, Progress
+from farm.jobs.wire import Slot as Offer
+from farm.log import bound
+from farm.settings import Settings, required
+from farm.store.base import Store
+from farm.store.factory import open_store
+from farm.worker.control import Control
+from farm.worker.heartbeat import Beat, Heartbeat
+from farm.worker.scratch import Scratch
+from farm.worker.task import TaskContext
+from farm.worker.tasks import run_task
+from farm.worker.toolbox import Toolbox
+
+log = structlog.get_logger(__name__)
+
+
+class Slot:
+    """Claims tasks and runs them, one at a time, until there is none."""
+
+    def __init__(
+        self,
+        offer: Offer,
+        control: Control,
+        store: Store,
+        scratch: Scratch,
+        toolbox: Toolbox,
+        settings: Settings,
+        *,
+        draining: Callable[[], bool],
+    ) -> None:
+        self._offer = offer
+        self._control = control
+        self._store = store
+        self._scratch = scratch
+        self._toolbox = toolbox
+        self._settings = settings
+        self._draining = draining
+        self._drains_since: float | None = None
+
+    @classmethod
+    def start(cls, settings: Settings, *, draining: Callable[[], bool]) -> Slot:
+        """The slot of this process, by the settings. Touches no card: that comes with the first model."""
+        url = required(settings, "database_url")
+        engine = make_engine(url, application="farm-worker", pool_size=2)
+        scratch = Scratch(settings.scratch or Path(tempfile.gettempdir()) / f"facefarm-{os.getuid()}")
+        scratch.sweep()
+        policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
+        return cls(
+            # A slot is known by its process, so that the program that watches it can say when it died.
+            Offer(worker_id=required(settings, "worker_id"), number=os.getpid(), tags=settings.worker_tags),
+            Control(make_sessions(engine), policy),
+            open_store(settings),
+            scratch,
+            Toolbox(settings),
+            settings,
+            draining=draining,
+        )
+
+    def work(self) -> None:
+        """Claim and run until nothing is left for this slot or the worker leaves."""
+        while not self._draining():
+            claim = self._control.claim(self._offer)
+            if claim is None:
+                return
+            self._run(claim)
+
+    def close(self) -> None:
+        self._toolbox.close()
+
+    def _run(self, claim: Claim) -> None:
+        lease = claim.lease
+        ids = {"job": lease.job_id, "task": lease.task_id, "attempt": lease.attempt_id, "kind": str(claim.kind)}
+        with bound(**ids), self._scratch.folder(lease.attempt_id) as folder:
+            log.info("task claimed", position=claim.position, number=claim.number)
+            heartbeat = self._heartbeat(claim)
+            task = TaskContext(claim, self._control, self._store, self._toolbox, folder, heartbeat, self._settings)
+            try:
+                with heartbeat:
+                    self._control.finish(lease, run_task(task))
+                log.info("task done")
+            except StaleLeaseError as error:
+                log.info("task dropped", reason=str(error))
+                if prefix := task.output_prefix():
+                    self._store.delete_prefix(prefix)
+            except Exception as error:
+                self._report(claim, error)
+
+    def _heartbeat(self, claim: Claim) -> Heartbeat:
+        def beat(report: Beat) -> HeartbeatAnswer:
+            progress = Progress(frames_done=report.done, fps=report.rate, note=report.note)
+            return self._control.heartbeat(claim.lease, progress)
+
+        return Heartbeat(beat, claim.lease.heartbeat_seconds, draining=self._leaving)
+
+    def _leaving(self) -> bool:
+        """Whether the time that a draining worker may take for its task is over."""
+        if not self._draining():
+            return False
+        if self._drains_since is None:
+            self._drains_since = time.monotonic()
+        return time.monotonic() - self._drains_since >= self._settings.drain_seconds
+
+    def _report(self, claim: Claim, error: Exception) -> None:
+        error_class = classify(error)
+        if error_class is ErrorClass.UNKNOWN:
+            log.exception("task failed")
+        else:
+            log.warning("task failed", error_class=str(error_class), error=str(error))
+        message = str(error) if isinstance(error, FarmError) else f"{type(error).__name__}: {error}"
+        with suppress(StaleLeaseError):  # then there is nothing to report any more
+            self._control.fail(claim.lease, error_class, message)

@@ -1,0 +1,57 @@
+"""Merge: bring the chunks of each deliverable together, prove the result, store it."""
+
+from __future__ import annotations
+
+from farm.errors import InfrastructureError
+from farm.jobs.wire import ChunkDone, MergeResult, ObjectOut
+from farm.media.encoders import EncoderPlan
+from farm.media.writer import ChunkFacts
+from farm.merger.join import ChunkFile
+from farm.merger.merge import merge as merge_chunks
+from farm.provenance.marks import aigc_mark
+from farm.store import keys
+from farm.worker.task import TaskContext
+
+
+def merge(context: TaskContext) -> MergeResult:
+    """Every deliverable is in the store, under this attempt's keys, when this returns."""
+    plate, _ = context.fetch(context.claim.job.plate, "plate")
+    facts, timeline = context.facts(), context.timeline()
+    made: dict[str, ObjectOut] = {}
+    encoders: dict[str, str] = {}
+    for name in context.claim.job.deliverables:
+        context.heartbeat.progress(len(made), f"merging {name}")
+        plan = EncoderPlan.model_validate(context.claim.done[0].plan["encoders"][name])
+        files = [_chunk_file(context, chunk, name, plan) for chunk in context.claim.done]
+        out = context.folder / f"deliverable-{name}{plan.suffix}"
+        report = merge_chunks(
+            plate, facts, timeline, files, plan, out, metadata=_metadata(context), threads=context.toolbox.threads
+        )
+        context.heartbeat.check()
+        info = context.store.put_file(keys.deliverable(context.job_id, context.lease.attempt_id, name), out)
+        made[name] = context.stored(info, report.model_dump(mode="json") | {"suffix": plan.suffix})
+        encoders[name] = plan.encoder
+        for file in (*(chunk.path for chunk in files), out):
+            file.unlink()
+    return MergeResult(deliverables=made, environment={"encoders": encoders})
+
+
+def _chunk_file(context: TaskContext, chunk: ChunkDone, name: str, plan: EncoderPlan) -> ChunkFile:
+    context.heartbeat.check()
+    output = chunk.outputs[name]
+    path = context.folder / f"{name}-{chunk.position:06d}{plan.chunk_suffix}"
+    stored = context.store.get_file(output.key, path)
+    if stored.sha256 != output.sha256:
+        raise InfrastructureError(
+            "The store gave another object than the one that was accepted.",
+            where=f"{context.where}, chunk {chunk.position}",
+            do="Requeue this chunk; if it recurs, check the store.",
+        )
+    return ChunkFile(path, ChunkFacts.model_validate(output.facts))
+
+
+def _metadata(context: TaskContext) -> dict[str, str]:
+    """The marks that the file carries: none where no face was changed."""
+    if not context.claim.job.recipe.changes_faces:
+        return {}
+    return {"AIGC": aigc_mark(context.settings.producer, context.job_id)}

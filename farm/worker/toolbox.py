@@ -1,0 +1,52 @@
+"""What a slot keeps warm between tasks: loaded models and prepared identities."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+
+from farm.faces.identity import PreparedIdentity
+from farm.inference.catalogue import Catalogue
+from farm.inference.session import Models
+from farm.resources import resource
+from farm.settings import Settings
+
+_MOST_IDENTITIES = 16
+
+
+class Toolbox:
+    """Made once for each Celery child; nothing is loaded before it is asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._models: Models | None = None
+        self._identities: OrderedDict[str, PreparedIdentity] = OrderedDict()
+
+    @property
+    def threads(self) -> int:
+        return self._settings.threads or len(os.sched_getaffinity(0))
+
+    def models(self) -> Models:
+        if self._models is None:
+            self._models = Models(
+                Catalogue.load(self._settings.models_dir or resource("models")),
+                providers=self._settings.providers or ("auto",),
+                threads=self.threads,
+                allowed_licences=self._settings.allowed_licences,
+            )
+        return self._models
+
+    def identity(self, digest: str, prepare: Callable[[], PreparedIdentity]) -> PreparedIdentity:
+        """The identity with this digest, prepared at most once while it is among the last few used."""
+        if digest not in self._identities:
+            self._identities[digest] = prepare()
+            if len(self._identities) > _MOST_IDENTITIES:
+                self._identities.popitem(last=False)
+        self._identities.move_to_end(digest)
+        return self._identities[digest]
+
+    def close(self) -> None:
+        if self._models is not None:
+            self._models.close()
+            self._models = None
