@@ -10,12 +10,12 @@ from typing import Protocol, cast
 from flask import current_app
 
 from farm.api.live import Gate
-from farm.api.permits import Permits
 from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.inference.catalogue import Catalogue
 from farm.inference.licences import LicencePolicy
 from farm.jobs.request import JobRequest
 from farm.media.facts import PlateFacts
+from farm.permits import Permits
 from farm.settings import Settings
 from farm.store.base import Store
 from farm.store.signing import UrlSigner

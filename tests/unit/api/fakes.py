@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from farm.api.live import Gate
-from farm.api.permits import Permits
+from farm.permits import Permits
 from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.api.services import Placed, Services, StoredFile
 from farm.errors import ConflictError, InputError, NotFoundError

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from farm.db.engine import Sessions, transact
+from farm.db.tables import Job
+from farm.jobs.request import JobRequest
+from farm.jobs.states import FINAL_JOB_STATES
 from farm.provenance.consent import Consent
 from farm.provenance.permit import LIFETIME, issue, load_or_make_key, sign
 from farm.settings import Settings
 
 KEY_FILE = "permit.pem"
+_BATCH = 100
 
 
 def utc_now() -> datetime:
@@ -30,7 +37,7 @@ class Permits:
 
     def __init__(self, key: Ed25519PrivateKey, now: Callable[[], datetime] = utc_now) -> None:
         self._key = key
-        self._now = now
+        self.now = now
 
     @classmethod
     def of(cls, settings: Settings) -> Permits:
@@ -54,7 +61,44 @@ class Permits:
             consent_level=consent.level,
             grant_sha256=consent.grant_sha256,
             clean_master=consent.clean_master,
-            now=self._now(),
+            now=self.now(),
             lifetime=lifetime,
         )
         return {"token": sign(permit, self._key), "expires": permit.expires}
+
+
+class PermitRenewer:
+    """Reissues the permits of open jobs before they run out: a job may wait or render for longer than a permit lasts.
+
+    A reconciler service: any number may run at once.
+    """
+
+    name = "permits"
+
+    def __init__(self, sessions: Sessions, permits: Permits, *, before: timedelta = LIFETIME / 2) -> None:
+        self._sessions = sessions
+        self._permits = permits
+        self._before = before
+
+    def run_once(self) -> int:
+        return transact(self._sessions, self._renew)
+
+    def _renew(self, session: Session) -> int:
+        until = (self._permits.now() + self._before).isoformat()
+        due = session.scalars(
+            select(Job)
+            .where(Job.state.not_in(FINAL_JOB_STATES), Job.permit["expires"].astext < until)
+            .order_by(Job.seq)
+            .limit(_BATCH)
+            .with_for_update(skip_locked=True)
+        ).all()
+        for job in due:
+            request = JobRequest.model_validate(job.request)
+            job.permit = self._permits.issue(
+                job=job.id,
+                plate_sha256=request.plate.sha256 or "",
+                identities=tuple(picture.sha256 for identity in request.identities for picture in identity.pictures),
+                recipe_digest=request.recipe.digest(),
+                consent=Consent.model_validate(job.consent or {}),
+            )
+        return len(due)

@@ -1,0 +1,97 @@
+"""`farm reconciler`: the program that repairs what lost messages, dead workers and unlucky moments left undone."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from datetime import timedelta
+
+import click
+import structlog
+
+from farm import log as farm_log
+from farm.db.engine import Sessions, make_engine, make_sessions
+from farm.errors import InputError
+from farm.jobs.policy import Policy
+from farm.jobs.reconcile import (
+    BackoffEnder,
+    DependencyReleaser,
+    Finisher,
+    Garbage,
+    LaneCloser,
+    LeaseExpirer,
+    OutboxDispatcher,
+    Runner,
+    Service,
+    StaleCleaner,
+    Waker,
+    WorkerReaper,
+)
+from farm.jobs.states import TaskKind
+from farm.orphans import OrphanSweeper
+from farm.permits import PermitRenewer, Permits
+from farm.settings import Settings, load_settings
+from farm.store import keys
+from farm.store.base import Store
+from farm.store.factory import open_store
+from farm.wakeups import Wakeups
+
+SWEEP_SECONDS = 3600.0
+
+log = structlog.get_logger(__name__)
+
+
+def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups: Wakeups) -> list[Service]:
+    """All duties, in the order in which one pass does them."""
+    policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
+    return [
+        LeaseExpirer(sessions, policy),
+        WorkerReaper(sessions, policy),
+        BackoffEnder(sessions, policy),
+        DependencyReleaser(sessions, policy),
+        Finisher(sessions, policy),
+        PermitRenewer(sessions, Permits.of(settings)),
+        OutboxDispatcher(sessions, wakeups),
+        Waker(sessions, policy),
+        LaneCloser(sessions, policy),
+        StaleCleaner(sessions, lambda garbage: remove(store, garbage), policy),
+        OrphanSweeper(sessions, store, age=timedelta(hours=settings.stale_upload_hours), every=SWEEP_SECONDS),
+    ]
+
+
+def remove(store: Store, garbage: Garbage) -> None:
+    """Remove what an attempt stored that nobody wants."""
+    if garbage.kind is TaskKind.RENDER:
+        store.delete_prefix(keys.chunk_attempt(garbage.job_id, garbage.position, garbage.attempt_id))
+    elif garbage.kind is TaskKind.MERGE:
+        store.delete_prefix(f"jobs/{garbage.job_id}/merges/{garbage.attempt_id}/")
+
+
+def run(settings: Settings, stop: threading.Event) -> None:
+    """Reconcile until `stop` is set."""
+    if settings.database_url is None:
+        raise InputError("No database is set.", where="FARM_DATABASE_URL", do="Set it, or use `farm up`.")
+    engine = make_engine(settings.database_url, application="farm-reconciler", pool_size=2)
+    wakeups = Wakeups(settings.broker_url)
+    services = make_services(make_sessions(engine), open_store(settings), settings, wakeups)
+    log.info("reconciler runs", services=[service.name for service in services])
+    try:
+        Runner(services, settings.reconcile_seconds, stop.wait).run()
+    finally:
+        wakeups.close()
+        engine.dispose()
+
+
+@click.command()
+def reconciler() -> None:
+    """Repair the farm's books until told to stop. A farm runs at least one; `farm up` runs its own."""
+    settings = load_settings()
+    farm_log.configure(settings.log_level, settings.log_format)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    run(settings, stop)
+
+
+if __name__ == "__main__":
+    reconciler()

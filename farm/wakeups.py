@@ -1,0 +1,30 @@
+"""Sends wake-ups to the workers by Celery, for programs that run no task themselves: the API and the reconciler."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from farm.jobs.reconcile.outbox import Message
+
+QUEUE = "farm"
+TASK = "farm.wake"
+MOST_AT_ONCE = 64
+
+
+class Wakeups:
+    """The `send` of an OutboxDispatcher. Raises what the broker's library raises; the message then stays for later."""
+
+    def __init__(self, broker_url: str | None) -> None:
+        self._celery = Celery("farm", broker=broker_url, set_as_current=False)
+        self._celery.conf.update(
+            broker_connection_timeout=2,
+            broker_transport_options={"socket_connect_timeout": 2, "socket_timeout": 5},
+        )
+
+    def __call__(self, message: Message) -> None:
+        with self._celery.producer_pool.acquire(block=True) as producer:
+            for _ in range(min(int(message.payload.get("count", 1)), MOST_AT_ONCE)):
+                self._celery.send_task(TASK, queue=QUEUE, ignore_result=True, retry=False, producer=producer)
+
+    def close(self) -> None:
+        self._celery.close()

@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from farm.cli.ask import Asked, deliverable_for, mapping_request
+from farm.errors import InputError
+
+
+def asked(tmp_path: Path, *identities: str) -> Asked:
+    return Asked(plate=tmp_path / "plate.mp4", identities=identities, recipe="swap")
+
+
+def test_pictures_are_grouped_by_the_name_before_the_equals_sign(tmp_path: Path) -> None:
+    odd = tmp_path / "a=b.jpg"
+    odd.touch()
+    found = asked(tmp_path, "one.jpg", "two.jpg", "villain=three.jpg", str(odd))
+    assert {label: [path.name for path in paths] for label, paths in found.pictures.items()} == {
+        "identity": ["one.jpg", "two.jpg", "a=b.jpg"],
+        "villain": ["three.jpg"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("the plate", "plate.mp4"),
+        ("plate", "plate.mp4"),
+        ("identity", "one.jpg"),
+        ("identity.villain", "two.jpg"),
+        ("PostgreSQL", "PostgreSQL"),
+    ],
+)
+def test_an_error_of_the_farm_is_told_with_the_files_name(tmp_path: Path, where: str, expected: str) -> None:
+    blamed = asked(tmp_path, "one.jpg", "villain=two.jpg").blamed(InputError("It is bad.", where=where))
+    assert blamed.where.endswith(expected)
+    assert isinstance(blamed, InputError)
+
+
+@pytest.mark.parametrize(
+    ("out", "given", "expected"),
+    [
+        ("a.mp4", (), "h264"),
+        ("a.mkv", (), "ffv1"),
+        ("a.mov", (), "prores"),
+        ("a.MP4", ("hevc10",), "hevc10"),
+        ("a.xyz", ("match",), "match"),
+    ],
+)
+def test_the_deliverable_follows_the_output(out: str, given: tuple[str, ...], expected: str) -> None:
+    assert deliverable_for(Path(out), given) == expected
+
+
+def test_a_suffix_that_contradicts_the_deliverable_is_refused() -> None:
+    with pytest.raises(InputError, match=r"\.mkv file"):
+        deliverable_for(Path("a.mp4"), ("ffv1",))
+    with pytest.raises(InputError, match="one deliverable"):
+        deliverable_for(Path("a.mp4"), ("h264", "review"))
+
+
+def test_mappings_in_words() -> None:
+    assert mapping_request(()) is None
+    assert mapping_request(("lead",)) == {"mode": "lead", "identity": "identity"}
+    assert mapping_request(("all=villain",)) == {"mode": "all", "identity": "villain"}
+    assert mapping_request(("p1=a", "p2=b")) == {"mode": "cast", "assignments": {"p1": "a", "p2": "b"}}
+    with pytest.raises(InputError):
+        mapping_request(("lead", "p2=b"))
