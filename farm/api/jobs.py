@@ -28,6 +28,7 @@ from farm.api.services import Services, services
 from farm.api.sources import fetch_parcel
 from farm.api.submission import Parcel, Submission
 from farm.errors import InputError
+from farm.faces.mapping import MappingRequest
 
 bp = APIBlueprint("jobs", __name__, url_prefix="/api/v1/jobs", tag="Jobs")
 
@@ -102,6 +103,27 @@ def _add_command(command: str, summary: str) -> None:
 
 for _name, _summary in COMMANDS.items():
     _add_command(_name, _summary)
+
+
+@bp.post("/<job_id>/mapping")
+@bp.output(JobOut)
+@bp.doc(
+    summary="Choose who gets which identity",
+    description="For a job that is `awaiting_cast`: a MappingRequest, as in the `mapping` option of a job.",
+    responses=problems(404, 409, 422, 503),
+)
+def choose_mapping(job_id: str) -> JobOut:
+    ledger = services().ledger
+    try:
+        mapping = MappingRequest.model_validate_json(request.get_data())
+    except ValidationError as error:
+        raise InputError(
+            f"It is not valid: {error.errors(include_input=False)[0]['msg']}.",
+            where="mapping",
+            do="See /api/v1/openapi.json.",
+        ) from None
+    ledger.choose_mapping(job_id, mapping.model_dump(mode="json"))
+    return ledger.job(job_id)
 
 
 @bp.get("/<job_id>/events")

@@ -7,6 +7,7 @@ from typing import Any
 
 from farm.api.problems import MEDIA_TYPE, Problem
 from farm.api.schemas import CommandIn, JobIn
+from farm.faces.mapping import MappingRequest
 
 _REF = "#/components/schemas/{model}"
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
@@ -33,6 +34,11 @@ _SUBMIT_BODY = {
 }
 _COMMAND_BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/CommandIn"}}}}
 
+_MAPPING_BODY = {
+    "required": True,
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/MappingRequest"}}},
+}
+
 
 Answers = dict[int | str, dict[str, str | dict[str, dict[str, Any]]]]
 
@@ -49,14 +55,14 @@ def finish(spec: dict[str, Any] | str) -> dict[str, Any] | str:
     """Add to the generated document what the generator cannot know."""
     assert isinstance(spec, dict)  # noqa: S101  # it is a string for YAML only
     schemas = spec.setdefault("components", {}).setdefault("schemas", {})
-    for model in (Problem, JobIn, CommandIn):
+    for model in (Problem, JobIn, CommandIn, MappingRequest):
         schema = model.model_json_schema(ref_template=_REF)
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema
     paths = spec["paths"]
     for path, operations in paths.items():
         if path.startswith("/api/v1/jobs/") and "post" in operations:
-            operations["post"]["requestBody"] = _COMMAND_BODY
+            operations["post"]["requestBody"] = _MAPPING_BODY if path.endswith("/mapping") else _COMMAND_BODY
     submit = paths["/api/v1/jobs"]["post"]
     submit["requestBody"] = _SUBMIT_BODY
     submit.setdefault("parameters", []).append(_header("Idempotency-Key", "Makes a repeated request harmless"))

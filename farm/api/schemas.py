@@ -42,6 +42,7 @@ class JobIn(_In):
     deliverables: tuple[str, ...] = Field(default=("h264",), min_length=1, max_length=16)
     identities: tuple[IdentityIn, ...] = Field(default=(), max_length=32)
     mapping: dict[str, Any] | None = None
+    choose_mapping: bool = Field(default=False, description="Wait for POST /jobs/{id}/mapping when the cast is known.")
     consent: Consent = Consent()
     chunk_seconds: float | None = Field(default=None, ge=0.5, le=120)
     priority: int = Field(default=50, ge=0, le=100)
@@ -76,14 +77,14 @@ class WarningOut(BaseModel):
 
 
 class JobOut(BaseModel):
-    """A job as it stands. `reason` says why it is in this state, `waiting_for` why nothing happens just now."""
+    """A job as it stands. `reason` says why it is in this state, `why` what happens just now, or why nothing."""
 
     id: str
     state: str
     final: bool
     reason: str = ""
     error_class: str | None = None
-    waiting_for: str | None = None
+    why: str = ""
     title: str = ""
     recipe: str
     deliverables_wanted: list[str] = []
@@ -92,6 +93,7 @@ class JobOut(BaseModel):
     progress: Progress = Progress()
     warnings: list[WarningOut] = []
     plate: dict[str, Any] | None = None
+    cast: list[dict[str, Any]] | None = None
     deliverables: list[DeliverableOut] = []
     created_at: datetime
     started_at: datetime | None = None

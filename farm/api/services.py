@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from flask import current_app
 
@@ -63,6 +63,8 @@ class Ledger(Protocol):
 
     def command(self, job_id: str, command: str, reason: str) -> None: ...
 
+    def choose_mapping(self, job_id: str, mapping: dict[str, Any]) -> None: ...
+
     def deliverable(self, job_id: str, name: str) -> StoredFile: ...
 
     def open_counts(self) -> dict[str, int]:
@@ -77,8 +79,8 @@ class Ledger(Protocol):
 class FaceCheck(Protocol):
     """Says whether pictures can serve as an identity."""
 
-    def __call__(self, pictures: Sequence[bytes], face: int | None) -> None:
-        """InputError unless each picture shows exactly one face, or the chosen one."""
+    def __call__(self, pictures: Sequence[bytes], face: int | None, label: str) -> None:
+        """InputError unless each picture shows exactly one face, or the chosen one; it names `label` or `label[n]`."""
         ...
 
 
@@ -96,7 +98,7 @@ class Services:
     catalogue: Catalogue
     licences: LicencePolicy
     permits: Permits
-    wake: Callable[[], None]
+    wake: Callable[[], object]
     new_id: Callable[[], str]
     live: Gate = field(default_factory=lambda: Gate(8))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from pydantic import ValidationError
@@ -24,6 +24,7 @@ from farm.faces.mapping import MappingRequest
 from farm.jobs.request import IdentityRef, JobRequest, PictureRef, PlateRef
 from farm.media.deliverables import deliverable
 from farm.media.facts import PlateFacts
+from farm.merger.carry import losses
 from farm.provenance.consent import Consent, ConsentPolicy, admit
 from farm.recipe import Recipe, preset
 from farm.store import keys
@@ -98,8 +99,11 @@ class Submission:
                 self._services.licences.check(spec)
         consent = admit(options.consent, ConsentPolicy(settings.consent_policy), changes_faces=recipe.changes_faces)
         facts = self._probe(parcel.plate)
+        for name in options.deliverables:
+            losses(facts, deliverable(name))  # a deliverable that cannot be made of this plate is refused here
         identities = self._identities(parcel, recipe)
-        mapping = _mapping(options, [identity.label for identity in identities])
+        labels = [identity.label for identity in identities]
+        mapping = None if options.choose_mapping else mapping_of(options.mapping, labels)
         self._check_room(parcel)
         return _Checked(recipe, consent, mapping, identities, facts)
 
@@ -138,7 +142,8 @@ class Submission:
                     where=identity.label,
                     do="Send the best ones.",
                 )
-            self._services.check_faces([picture.path.read_bytes() for picture in pictures], identity.face)
+            found = [picture.path.read_bytes() for picture in pictures]
+            self._services.check_faces(found, identity.face, identity.label)
         return identities
 
     def _check_room(self, parcel: Parcel) -> None:
@@ -212,9 +217,8 @@ def _named(find: Callable[[], T]) -> T:
         raise InputError(error.what, where=error.where, do=error.do) from error
 
 
-def _mapping(options: JobIn, labels: Sequence[str]) -> MappingRequest | None:
+def mapping_of(asked: dict[str, Any] | None, labels: Sequence[str]) -> MappingRequest | None:
     """Who gets which identity; by default the person with the most screen time gets the first."""
-    asked = options.mapping
     if asked is None:
         return MappingRequest(identity=labels[0]) if labels else None
     try:

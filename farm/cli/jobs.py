@@ -136,7 +136,7 @@ def _print_job(found: JobOut) -> None:
             ("title", found.title),
             ("state", found.state.replace("_", " ")),
             ("reason", found.reason),
-            ("waiting for", found.waiting_for or ""),
+            ("now", found.why),
             ("recipe", found.recipe),
             ("progress", numbers(found)),
             *(("warning", warning.text) for warning in found.warnings),

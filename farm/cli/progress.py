@@ -17,6 +17,7 @@ from farm.client import Client
 
 POLL_SECONDS = 0.4
 LINE_SECONDS = 5.0
+_STANDING = frozenset({"waiting", "queued", "awaiting_cast", "paused"})
 
 
 class Show(Protocol):
@@ -105,8 +106,8 @@ class Lines:
 def news(job: JobOut, said: set[str]) -> list[str]:
     """What was not said yet: warnings, and why nothing happens."""
     lines = [f"warning: {warning.text}" for warning in job.warnings]
-    if job.waiting_for:
-        lines.append(f"waiting: {job.waiting_for}")
+    if job.why and job.state in _STANDING:
+        lines.append(f"waiting: {job.why}")
     fresh = [line for line in lines if line not in said]
     said.update(fresh)
     return fresh

@@ -80,7 +80,7 @@ def farm_services(plan: Plan) -> list[Service]:
             pass_fds=(plan.listener.fileno(),),
             stop_seconds=8,
         ),
-        Service(name="reconciler", argv=module_argv("farm.jobs.reconcile"), env=env),
+        Service(name="reconciler", argv=module_argv("farm.cli.reconciler"), env=env),
         Service(
             name="worker",
             argv=module_argv("farm.worker"),

@@ -59,8 +59,7 @@
     text("state", words(job.state));
     byId("state").className = "state " + job.state;
     text("reason", job.reason);
-    text("waiting", job.waiting_for || "");
-    byId("waiting").hidden = !job.waiting_for;
+    text("why", job.why);
     const p = job.progress;
     byId("progress").max = p.frames_total || 1;
     byId("progress").value = p.frames_done;

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from farm.api.live import Gate
-from farm.permits import Permits
 from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.api.services import Placed, Services, StoredFile
 from farm.errors import ConflictError, InputError, NotFoundError
@@ -20,6 +20,7 @@ from farm.inference.catalogue import Catalogue
 from farm.inference.licences import LicencePolicy
 from farm.jobs.request import JobRequest
 from farm.media.facts import PlateFacts, VideoFacts
+from farm.permits import Permits
 from farm.settings import Settings
 from farm.store.memory import MemoryStore
 from farm.worker.scratch import Scratch
@@ -103,6 +104,12 @@ class FakeLedger:
             raise ConflictError(f"A job that is {self.states[job_id]} cannot be stopped.", where="job")
         self.change(job_id, {"cancel": "cancelled", "pause": "paused"}.get(command, "queued"), reason)
 
+    def choose_mapping(self, job_id: str, mapping: dict[str, Any]) -> None:
+        self.job(job_id)
+        if self.states[job_id] != "awaiting_cast":
+            raise ConflictError("Only a job that waits for a mapping can be given one.", where="job")
+        self.change(job_id, "running", str(mapping))
+
     def deliverable(self, job_id: str, name: str) -> StoredFile:
         self.job(job_id)
         try:
@@ -134,10 +141,10 @@ def plate_facts(path: Path) -> PlateFacts:
     return PlateFacts(container="mp4", size=len(data), duration=Fraction(len(data)), video=video)
 
 
-def check_faces(pictures: Sequence[bytes], face: int | None) -> None:
+def check_faces(pictures: Sequence[bytes], face: int | None, label: str) -> None:
     for picture in pictures:
         if b"nobody" in picture:
-            raise InputError("The picture shows no face.", where="identity", do="Give another one.")
+            raise InputError("The picture shows no face.", where=label, do="Give another one.")
 
 
 def make_services(tmp: Path, **settings: object) -> Services:
