@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 import psutil
 
 MARK = "FARM_SUPERVISED"
+_POLL = 0.01  # seconds
 
 
 @dataclass(frozen=True)
@@ -56,18 +58,34 @@ def marked(instance: str, name: str | None = None) -> list[psutil.Process]:
         with suppress(psutil.Error):
             mark = process.environ().get(MARK, "")
             wanted = mark == f"{instance}/{name}" if name else mark.startswith(prefix)
-            if wanted and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+            if wanted and process.pid != os.getpid() and is_alive(process):
                 found.append(process)
     return found
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it still executes; a zombie, which only waits for its parent to look, does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def end(processes: Iterable[psutil.Process], *, first: signal.Signals, seconds: float) -> None:
-    """Send `first`, and SIGKILL to those that are alive `seconds` later; returns when all are gone."""
+    """Send `first`, and SIGKILL to those that are alive `seconds` later; returns when all have ended."""
     alive = list(processes)
     _send(alive, first)
-    _, alive = psutil.wait_procs(alive, timeout=seconds)
+    alive = _wait(alive, seconds)
     _send(alive, signal.SIGKILL)
-    psutil.wait_procs(alive, timeout=5)
+    _wait(alive, 5)
+
+
+def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Those that are alive after `seconds`, or sooner when none is. Collects no exit code: that is their parent's."""
+    deadline = time.monotonic() + seconds
+    while (alive := [process for process in processes if is_alive(process)]) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    return alive
 
 
 def end_instance(instance: str, *, seconds: float = 3.0) -> int:

@@ -101,3 +101,15 @@ def test_an_error_does_not_repeat_a_secret(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(InputError) as caught:
         load_settings()
     assert "hunter2" not in str(caught.value)
+
+
+def test_settings_travel_by_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tags = ("a", "b")
+    made = load_settings(home="~/farm", scratch="near", worker_tags=tags, url_secret="s", s3_path_style=True, url=None)
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir("/")
+    again = load_settings()
+    assert again == made
+    assert again.scratch == tmp_path / "near"
+    assert again.home == Path.home() / "farm"
