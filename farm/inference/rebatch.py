@@ -7,6 +7,7 @@ Needs the `onnx` package (extra `neural`).
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def free_batch(model: Any) -> Any:
         if node.op_type != "Reshape" or node.input[1] not in constants:
             continue
         wanted = numpy_helper.to_array(constants[node.input[1]]).copy()
-        if wanted.size == 0 or wanted[0] == 0:
+        if wanted.size == 0 or wanted[0] in (0, -1):  # copied or inferred: free already
             continue
         if wanted[0] != 1:
             raise RecipeError(
@@ -53,6 +54,17 @@ def free_batch(model: Any) -> Any:
     del copy.graph.value_info[:]
     onnx.checker.check_model(copy)
     return copy
+
+
+def freed_bytes(path: Path) -> bytes:
+    """The model file at `path` with a free batch axis, as bytes; RecipeError where it cannot be, or without `onnx`."""
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        raise RecipeError(
+            "Freeing a fixed batch needs the onnx package.", where=path.name, do="Install facefarm[neural]."
+        ) from error
+    return bytes(free_batch(onnx.load(path)).SerializeToString())
 
 
 def same_on_each(single: Any, batched: Any, feeds: list[dict[str, Any]], *, tolerance: float = 1e-4) -> float:

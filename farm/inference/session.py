@@ -54,6 +54,7 @@ class ModelUse:
     requested: tuple[str, ...]
     actual: str
     skipped: tuple[ep.Skipped, ...]
+    batches: bool
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -93,19 +94,28 @@ class Model:
             )
         return self._thread.submit(self._run, inputs).result()
 
+    @property
+    def batches(self) -> bool:
+        """Whether the graph takes any number of samples at once."""
+        return self.use.batches
+
     def run_batch(self, **inputs: Array) -> dict[str, Array]:
         """Like `run` for n samples along the first axis, in one call where the graph allows it, else one by one.
 
-        An input with one sample serves all of them.
+        An input with one sample serves all of them; inputs whose first axis is no batch are given whole each time.
         """
-        count = max(int(array.shape[0]) for array in inputs.values())
+        batched = {name for name in inputs if name in self._inputs and isinstance(self._inputs[name].shape[0], str)}
+        count = max((int(inputs[name].shape[0]) for name in batched), default=1)
         whole = {
-            name: np.broadcast_to(array, (count, *array.shape[1:])) if array.shape[0] == 1 else array
+            name: np.broadcast_to(array, (count, *array.shape[1:])) if name in batched and len(array) == 1 else array
             for name, array in inputs.items()
         }
-        if count == 1 or self.spec.runtime.dynamic_batch:
+        if count == 1 or self.batches:
             return self.run(**whole)
-        parts = [self.run(**{name: array[i : i + 1] for name, array in whole.items()}) for i in range(count)]
+        parts = [
+            self.run(**{name: array[i : i + 1] if name in batched else array for name, array in whole.items()})
+            for i in range(count)
+        ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def close(self) -> None:
@@ -152,7 +162,9 @@ class Models:
     threads: CPU threads that one session may use inside an operator; the worker's slot decides.
     allowed_licences: licence classes beside "permissive". accepted: licences accepted by model name (name → id).
     home: folder of pulled weights. library: replaces catalogue + home, for instance one with the farm's shelf.
-    engine_dir: gives the engine cache folder of (spec, precision), for the TensorRT providers.
+    settings: card, memory limit, engine folder of the GPU providers.
+    free_batches: rewrite graphs that were exported for one sample, so that they take batches; the rewritten graph is
+        compared with the original before it is used, and the original stays in use where that cannot be done.
     """
 
     def __init__(
@@ -166,6 +178,7 @@ class Models:
         home: Path | None = None,
         library: ModelLibrary | None = None,
         settings: ep.ProviderSettings | None = None,
+        free_batches: bool = False,
     ) -> None:
         self.catalogue = catalogue
         self.policy = LicencePolicy.of(allowed_licences, accepted)
@@ -173,6 +186,7 @@ class Models:
         self._threads = threads
         self._library = library or ModelLibrary(catalogue, home)
         self._settings = settings or ep.ProviderSettings()
+        self._free_batches = free_batches
         self._loaded: dict[tuple[str, str], Model] = {}
 
     def __enter__(self) -> Models:
@@ -193,6 +207,11 @@ class Models:
         if key not in self._loaded:
             self._loaded[key] = self._open(spec, key[1])
         return self._loaded[key]
+
+    def weights(self, name: str, precision: str | None = None) -> Path:
+        """The verified weights file, for what a session does not give (the matrix in an inswapper file)."""
+        self.check(name)
+        return self._library.path(name, precision)
 
     def used(self) -> list[ModelUse]:
         """Every loaded model with its requested and actual provider, for the attempt's record."""
@@ -227,6 +246,7 @@ class Models:
             requested=self._requested,
             actual=actual,
             skipped=skipped,
+            batches=takes_batches(session),
         )
         return Model(spec, session, use)
 
@@ -247,6 +267,8 @@ class Models:
             session.disable_fallback()
             actual = session.get_providers()[0]
             if actual == provider:
+                if self._free_batches and not takes_batches(session):
+                    session = self._freed(spec, path, session, chain)
                 return session, actual, skipped
             skipped += (ep.Skipped(provider, "ONNX Runtime could not start it on this machine"),)
         why = "; ".join(f"{skip.provider}: {skip.why}" for skip in skipped)
@@ -255,6 +277,31 @@ class Models:
             where=f"model {spec.name}",
             do="Allow another provider (FARM_PROVIDERS), or install what is missing; `farm doctor` says what.",
         )
+
+    def _freed(self, spec: ModelSpec, path: Path, session: Any, chain: list[ep.Setup]) -> Any:
+        """A session on the same network with a free batch axis, or `session` where that is not the same network."""
+        from farm.inference.rebatch import freed_bytes, same_on_each
+
+        ort = runtime()
+        try:
+            freed = ort.InferenceSession(freed_bytes(path), _options(ort, spec, self._threads), providers=chain)
+            same_on_each(session, freed, [_random_feed(session, seed) for seed in (1, 2)])
+        except RecipeError:
+            return session
+        freed.disable_fallback()
+        return freed
+
+
+def _random_feed(session: Any, seed: int) -> dict[str, Array]:
+    """One sample for every input of a graph, its free axes 1 long."""
+    types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+    random = np.random.default_rng(seed)
+    return {
+        value.name: random.random([size if isinstance(size, int) else 1 for size in value.shape]).astype(
+            types.get(value.type, np.float32)
+        )
+        for value in session.get_inputs()
+    }
 
 
 def _options(ort: Any, spec: ModelSpec, threads: int) -> Any:
@@ -269,6 +316,12 @@ def _options(ort: Any, spec: ModelSpec, threads: int) -> Any:
     # A memory plan per input shape would pile up for models whose picture size varies.
     options.enable_mem_pattern = not any(isinstance(d, str) for t in spec.inputs for d in t.shape[1:])
     return options
+
+
+def takes_batches(session: Any) -> bool:
+    """Whether the first axis of every picture-like input (two axes or more) is free."""
+    shapes = [value.shape for value in session.get_inputs() if len(value.shape) > 1]
+    return bool(shapes) and not any(isinstance(shape[0], int) for shape in shapes)
 
 
 def _bind(spec: ModelSpec, session: Any) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,0 +1,58 @@
+"""Numerical safety: half precision can end in infinities or a black face; such an output is never pasted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Outputs = dict[str, NDArray[Any]]
+
+_FLAT = 1e-3
+"""Standard deviation under which a picture of 0..1 shows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """outputs: of the network. redone, ok: bool (n,): done again in full precision; usable at all."""
+
+    outputs: Outputs
+    redone: NDArray[np.bool_]
+    ok: NDArray[np.bool_]
+
+
+def usable(output: NDArray[np.floating], given: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which samples (n,) of an output are finite, and not flat where the given picture was not."""
+    flat_axes = tuple(range(1, output.ndim))
+    finite = np.isfinite(output).all(axis=flat_axes)
+    spread = np.where(finite.reshape(-1, *(1,) * (output.ndim - 1)), output, 0).astype(np.float64).std(axis=flat_axes)
+    shows = np.asarray(given, np.float64).std(axis=tuple(range(1, given.ndim))) > _FLAT
+    good: NDArray[np.bool_] = finite & ((spread > _FLAT) | ~shows)
+    return good
+
+
+def checked(
+    run: Callable[[NDArray[np.float32]], Outputs],
+    again: Callable[[NDArray[np.float32]], Outputs] | None,
+    given: NDArray[np.float32],
+    name: str,
+) -> Checked:
+    """Run on a batch, look at output `name`, and run the samples that are not usable again in full precision.
+
+    again: the same network in fp32, or None where there is none (or the first run was in fp32 already).
+    """
+    outputs = run(given)
+    ok = usable(outputs[name], given)
+    redone = np.zeros(len(given), bool)
+    if again is not None and not ok.all():
+        wrong = np.flatnonzero(~ok)
+        better = again(given[wrong])
+        outputs = {key: np.array(value, np.float32) for key, value in outputs.items()}
+        for key, value in better.items():
+            outputs[key][wrong] = value
+        redone[wrong] = True
+        ok[wrong] = usable(better[name], given[wrong])
+    return Checked(outputs, redone, ok)

@@ -1,0 +1,108 @@
+"""Upscalers on pictures of any size: overlapping tiles, woven together with soft edges."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.errors import RecipeError
+from farm.faces.neural_safety import usable
+from farm.faces.neural_source import Loads
+from farm.faces.neural_tensors import Picture, to_pictures, to_tensor
+
+_LEAST = 1e-4
+"""Weight of a tile's outermost pixels; at the picture's own edge no other tile has them."""
+
+
+class Upscaler:
+    """A catalogue upscaler; tile and overlap are pixels of the given picture.
+
+    Every tile has the same size (the picture is mirrored outwards where it ends), so that the network runs at one shape
+    and the result does not depend on where the picture ends.
+    """
+
+    def __init__(
+        self,
+        models: Loads,
+        name: str,
+        *,
+        precision: str | None = None,
+        tile: int | None = None,
+        overlap: int | None = None,
+        batch: int = 1,
+    ) -> None:
+        self._model = models.load(name, precision)
+        spec = self._model.spec
+        self.scale = int(spec.settings["scale"])
+        self.tile = int(spec.settings["tile"]) if tile is None else tile
+        self.overlap = int(spec.settings["overlap"]) if overlap is None else overlap
+        self._batch = batch
+        if self.overlap < 0 or self.tile <= 2 * self.overlap:
+            raise RecipeError(
+                f"Tiles of {self.tile} px cannot overlap by {self.overlap} px on each side.",
+                where=f"model {name}",
+                do="Use a tile of more than twice the overlap.",
+            )
+
+    def upscale(self, picture: Picture) -> Picture:
+        """`picture` RGB 0..1 (h, w, 3) at `scale` times its size.
+
+        Raises RecipeError where the network gives no usable picture.
+        """
+        tops = _starts(picture.shape[0], self.tile, self.overlap)
+        lefts = _starts(picture.shape[1], self.tile, self.overlap)
+        padded = _mirrored(picture, tops[-1] + self.tile, lefts[-1] + self.tile)
+        height, width = padded.shape[:2]
+        s = self.scale
+        total = np.zeros((height * s, width * s, 3), np.float32)
+        weight = np.zeros((height * s, width * s, 1), np.float32)
+        window = _window(self.tile * s, self.overlap * s)
+        places = [(top, left) for top in tops for left in lefts]
+        for first in range(0, len(places), self._batch):
+            some = places[first : first + self._batch]
+            tiles = np.stack([padded[top : top + self.tile, left : left + self.tile] for top, left in some])
+            for (top, left), made in zip(some, self._run(tiles), strict=True):
+                region = np.s_[top * s : (top + self.tile) * s, left * s : (left + self.tile) * s]
+                total[region] += made * window
+                weight[region] += window
+        whole = total / weight
+        return np.ascontiguousarray(whole[: picture.shape[0] * s, : picture.shape[1] * s])
+
+    def _run(self, tiles: Picture) -> Picture:
+        given, made = self._model.spec.inputs[0], self._model.spec.outputs[0]
+        tensor = to_tensor(tiles, given)
+        output = self._model.run_batch(**{given.name: tensor})[made.name]
+        if not usable(output, tensor).all():
+            raise RecipeError(
+                "The network gave no usable picture (not a number, or flat).",
+                where=f"model {self._model.spec.name}",
+                do="Use the fp32 file, or another model.",
+            )
+        return to_pictures(output, made)
+
+
+def _starts(length: int, tile: int, overlap: int) -> list[int]:
+    """Where tiles begin so that neighbours share 2·overlap pixels and the last one reaches the end."""
+    step = tile - 2 * overlap
+    count = max(1, -(-(length - 2 * overlap) // step))
+    return [index * step for index in range(count)]
+
+
+def _mirrored(picture: Picture, height: int, width: int) -> Picture:
+    """The picture grown to at least (height, width) by mirroring at its lower and right edges, again and again."""
+    below, right = max(height - picture.shape[0], 0), max(width - picture.shape[1], 0)
+    return np.pad(picture, ((0, below), (0, right), (0, 0)), mode="symmetric")
+
+
+def _window(side: int, overlap: int) -> NDArray[np.float32]:
+    """Weights (side, side, 1) of a tile: (almost) nothing for half an overlap from each edge, where the network saw too
+    little, then rising over one overlap so that two neighbours sum to the same (even overlaps).
+    """
+    rise = (np.arange(overlap) + 0.5) / max(overlap, 1)
+    line = np.ones(side, np.float64)
+    edge = overlap - overlap // 2
+    line[:edge] = line[side - edge :] = 0
+    line[edge : edge + overlap] = rise
+    line[side - edge - overlap : side - edge] = rise[::-1]
+    line = np.maximum(line, _LEAST)  # along each axis for itself, or a seam would show at the picture's edge
+    return (line[:, None] * line[None, :]).astype(np.float32)[..., None]
