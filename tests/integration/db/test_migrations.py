@@ -8,7 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, text
 
-from farm.db.engine import Sessions, make_engine
+from farm.db.engine import make_engine, make_sessions
 from farm.db.migrate import downgrade, upgrade
 from farm.db.tables import Base, Project
 
@@ -45,14 +45,14 @@ def test_migrated_schema_is_the_tables_schema(database: str, empty_database: str
     migrated.dispose()
 
 
-def test_down_and_up_again_on_data(sessions: Sessions, database: str) -> None:
+def test_down_and_up_again_on_data(schema_database: str) -> None:
+    engine = make_engine(schema_database)
+    sessions = make_sessions(engine)
     with sessions.begin() as session:
         session.add(Project(name="film"))
-    sessions.kw["bind"].dispose()
-    downgrade(database, "base")
-    engine = make_engine(database)
+    downgrade(schema_database, "base")
     assert catalog(engine)["columns"] == set()
-    upgrade(database)
+    upgrade(schema_database)
     with sessions.begin() as session:
         session.add(Project(name="film"))
     engine.dispose()

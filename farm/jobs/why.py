@@ -1,0 +1,165 @@
+"""Answers "why is nothing happening?" for a job, a task and a worker: one sentence, for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row, func, select, text
+from sqlalchemy.orm import Session
+
+from farm.db.enums import WorkerState
+from farm.db.tables import Attempt, Dependency, Job, Task, Worker
+from farm.errors import NotFoundError
+from farm.jobs.policy import DEFAULT, Policy
+from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState, TaskState
+
+# Everything that a claim looks at, as separate answers, for the lane of one task.
+_OBSTACLES = text("""
+    WITH live AS (
+        SELECT w.id, w.tags, s.vram_mb, s.kinds, s.models, s.codecs,
+               w.state = 'awake' AND w.requested IS NULL AS takes_work
+        FROM worker w JOIN slot s ON s.worker_id = w.id
+        WHERE w.seen_at > clock_timestamp() - make_interval(secs => :silent) AND w.state <> 'offline'),
+    able AS (SELECT live.* FROM live, lane l WHERE l.id = :lane AND (live.kinds = '{}' OR l.kind = ANY (live.kinds))),
+    tagged AS (SELECT able.* FROM able, lane l WHERE l.id = :lane AND l.tags <@ able.tags)
+    SELECT l.kind, l.tags, l.vram_mb, l.models, l.codecs,
+        p.name AS project, p.running AS project_running, p.max_running AS project_cap, p.budget_state,
+        s.owner, s.running AS owner_running, s.max_running AS owner_cap,
+        (SELECT count(*) FROM live) AS live,
+        (SELECT count(*) FROM live WHERE takes_work) AS awake,
+        (SELECT count(*) FROM able) AS able,
+        (SELECT count(*) FROM tagged) AS tagged,
+        (SELECT max(vram_mb) FROM tagged) AS largest,
+        (SELECT count(*) FROM tagged t WHERE t.models IS NULL OR l.models <@ t.models) AS with_models,
+        (SELECT count(*) FROM tagged t WHERE t.codecs IS NULL OR l.codecs <@ t.codecs) AS with_codecs,
+        (SELECT count(DISTINCT t.id) FROM tagged t WHERE NOT EXISTS (
+            SELECT 1 FROM block b WHERE b.worker_id = t.id AND b.job_id = :job AND b.kind = l.kind)) AS unblocked,
+        (SELECT count(*) FROM attempt a WHERE a.job_id = :job AND a.state = 'running') AS job_running,
+        (SELECT count(*) FROM attempt a JOIN tagged t ON t.id = a.worker_id WHERE a.state = 'running') AS busy
+    FROM lane l JOIN submitter s ON s.id = l.submitter_id JOIN project p ON p.id = s.project_id
+    WHERE l.id = :lane""")
+
+
+def why_job(session: Session, job_id: str, policy: Policy = DEFAULT) -> str:
+    """Why a job is where it is. NotFoundError when there is none."""
+    job = session.get(Job, job_id)
+    if job is None:
+        raise NotFoundError("There is no such job.", where=f"job {job_id}", do="List the jobs with `farm jobs`.")
+    if job.state in FINAL_JOB_STATES or job.state in (JobState.PAUSED, JobState.AWAITING_CAST):
+        return f"It is {job.state.replace('_', ' ')}: {job.reason}"
+    if job.state is JobState.WAITING:
+        return _why_waiting(session, job)
+    running = session.execute(
+        select(Attempt.worker_id, Attempt.note, Task.kind, Task.position, _age(Attempt.started_at).label("age"))
+        .join(Task, Task.id == Attempt.task_id)
+        .where(Attempt.job_id == job_id, Attempt.state == AttemptState.RUNNING)
+        .order_by(Attempt.started_at)
+    ).all()
+    if running:
+        return _why_running(job, list(running))
+    task = session.scalar(
+        select(Task)
+        .where(Task.job_id == job_id, Task.state.in_((TaskState.READY, TaskState.BACKOFF)))
+        .order_by(Task.state.desc(), Task.position)
+        .limit(1)
+    )
+    return why_task(session, task, policy) if task else "It is about to go on: the reconciler looks at it next."
+
+
+def _age(moment: Any) -> Any:
+    return func.extract("epoch", func.clock_timestamp() - moment)
+
+
+def _why_waiting(session: Session, job: Job) -> str:
+    needs = session.execute(
+        select(Job.id, Job.state)
+        .join(Dependency, Dependency.needs_id == Job.id)
+        .where(Dependency.job_id == job.id, Job.state.not_in(FINAL_JOB_STATES))
+    ).all()
+    if not needs:
+        return "The jobs that it needs have ended; it is about to start."
+    return "It waits for " + ", ".join(f"job {need.id} ({need.state})" for need in needs) + "."
+
+
+def _why_running(job: Job, running: list[Row[Any]]) -> str:
+    first = running[0]
+    what = f"chunk {first.position}" if first.kind == "render" else f"its {first.kind}"
+    note = f": {first.note}" if first.note else ""
+    if job.state in (JobState.PAUSING, JobState.CANCELLING):
+        return f"It is {job.state}: {len(running)} attempts are stopping, the oldest on worker {first.worker_id}."
+    more = f", and {len(running) - 1} more" if len(running) > 1 else ""
+    return f"Worker {first.worker_id} has had {what} for {first.age:.0f} s{note}{more}."
+
+
+def why_task(session: Session, task: Task, policy: Policy = DEFAULT) -> str:
+    """Why nobody has claimed a task."""
+    if task.state is TaskState.BACKOFF:
+        left = session.scalar(select(-_age(Task.not_before)).where(Task.id == task.id))
+        return f"It is tried again in {max(float(left or 0), 0):.0f} s: {task.reason}"
+    if task.state is not TaskState.READY:
+        return f"It is {task.state}: {task.reason}" if task.reason else f"It is {task.state}."
+    row = session.execute(
+        _OBSTACLES, {"lane": task.lane_id, "job": task.job_id, "silent": policy.worker_silent_seconds}
+    ).one()
+    job = session.get_one(Job, task.job_id)
+    return _obstacle(row, job) or "A worker that can do it is free; it is claimed with the next wake-up."
+
+
+def _obstacle(row: Row[Any], job: Job) -> str:
+    """The first thing that keeps a ready task from being claimed, "" when there is none."""
+    obstacles = (
+        (row.live == 0, "No worker is connected."),
+        (row.awake == 0, "Every worker is asleep, draining or told to leave."),
+        (row.budget_state == "stopped", f"The budget of project {row.project} is used up."),
+        (
+            row.project_cap is not None and row.project_running >= (row.project_cap or 0),
+            f"Project {row.project} has {row.project_running} attempts running; its cap is {row.project_cap}.",
+        ),
+        (
+            row.owner_cap is not None and row.owner_running >= (row.owner_cap or 0),
+            f"{row.owner or 'Its submitter'} has {row.owner_running} attempts running; the cap is {row.owner_cap}.",
+        ),
+        (
+            job.max_running is not None and row.job_running >= (job.max_running or 0),
+            f"The job has {row.job_running} attempts running; its cap is {job.max_running}.",
+        ),
+        (row.able == 0, f"No connected worker takes {row.kind} tasks."),
+        (row.tagged == 0, f"No connected worker has the tags {', '.join(row.tags)}."),
+        (
+            row.largest is not None and row.vram_mb > row.largest,
+            f"It needs {row.vram_mb} MB of GPU memory; the largest slot has {row.largest} MB.",
+        ),
+        (row.with_models == 0, f"No worker has the models {', '.join(row.models)}."),
+        (row.with_codecs == 0, f"No worker has the codecs {', '.join(row.codecs)}."),
+        (
+            row.unblocked == 0,
+            "Every worker that could do it is blocked for this job: it failed too many of its tasks.",
+        ),
+        (row.tagged and row.busy >= row.tagged, f"All {row.tagged} slots that could do it are busy with other work."),
+    )
+    return next((sentence for holds, sentence in obstacles if holds), "")
+
+
+def why_worker(session: Session, worker_id: str, policy: Policy = DEFAULT) -> str:
+    """Why a worker does nothing, or what it does. NotFoundError when it is not known."""
+    worker = session.get(Worker, worker_id)
+    if worker is None:
+        raise NotFoundError("There is no such worker.", where=f"worker {worker_id}", do="See `farm workers`.")
+    silent = session.scalar(select(_age(Worker.seen_at)).where(Worker.id == worker_id)) or 0
+    if worker.state is WorkerState.OFFLINE or silent > policy.worker_silent_seconds:
+        return f"It was last heard of {silent:.0f} s ago. {worker.reason}".strip()
+    busy = session.scalar(
+        select(func.count()).where(Attempt.worker_id == worker_id, Attempt.state == AttemptState.RUNNING)
+    )
+    if worker.requested is not None:
+        return f"It was told to be {worker.requested}" + (f"; {busy} tasks have to end first." if busy else ".")
+    if worker.state is not WorkerState.AWAKE:
+        return f"It is {worker.state}: {worker.reason}"
+    if busy:
+        return f"It works on {busy} tasks."
+    ready = session.scalar(select(func.count()).select_from(_some_ready().subquery()))
+    return "No task is ready." if not ready else "No ready task fits its kinds, tags, memory or models."
+
+
+def _some_ready() -> Any:
+    return select(Task.id).where(Task.state == TaskState.READY).limit(1)
