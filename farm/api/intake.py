@@ -109,6 +109,7 @@ class Intake:
         self._folder = folder
         self._max_plate = max_plate
         self._max_picture = max_picture
+        self._most = max_plate + MAX_PARTS * max_picture
         self._made: list[HashedFile] = []
 
     def receive(self, request: FarmRequest) -> None:
@@ -117,7 +118,7 @@ class Intake:
         if length is not None:
             self._check_room(length)
         request.incoming = self._new_file
-        request.max_content_length = None
+        request.max_content_length = self._most
         request.max_form_parts = MAX_PARTS
         request.max_form_memory_size = MAX_FIELD_BYTES
         try:
@@ -153,7 +154,7 @@ class Intake:
         return self._folder / f"{len(list(self._folder.iterdir())):04d}"
 
     def _check_room(self, length: int) -> None:
-        if length > self._max_plate + MAX_PARTS * self._max_picture:
+        if length > self._most:
             raise TooLargeError(
                 f"The upload has {length:,} bytes; at most {self._max_plate:,} are taken.",
                 where="plate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import reduce, wraps
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ _OPTIONS = (
 def asking(command: Command) -> Command:
     """Add the common options to a command; they arrive as `asked`."""
 
+    @wraps(command)
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "face", "grant", "title",
@@ -57,8 +58,6 @@ def asking(command: Command) -> Command:
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)
 
-    wrapper.__doc__ = command.__doc__
-    wrapper.__name__ = command.__name__
     wrapped: Command = reduce(lambda made, option: option(made), reversed(_OPTIONS), wrapper)
     return click.argument("plate", type=click.Path(path_type=Path))(wrapped)
 

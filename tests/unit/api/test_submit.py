@@ -38,6 +38,13 @@ def test_an_upload_becomes_a_job_with_its_objects(api: FlaskClient, services: Se
     assert request.plate.sha256 == services.store.head(request.plate.object_key or "").sha256  # type: ignore[union-attr]
 
 
+def test_a_plate_may_be_larger_than_other_requests(api: FlaskClient, services: Services, ledger: FakeLedger) -> None:
+    data = PLATE + bytes(3 << 20)
+    object.__setattr__(services.settings, "max_plate_seconds", len(data))
+    request = ledger.requests[upload(api, plate=data).json["id"]]
+    assert request.plate.size == len(data)
+
+
 def test_keys_and_request_hold_no_file_name(api: FlaskClient, services: Services, ledger: FakeLedger) -> None:
     upload(api)
     kept = " ".join(info.key for info in services.store.list("")) + str(ledger.requests)
