@@ -24,7 +24,7 @@ from farm import errors
 from farm.errors import FarmError, InfrastructureError
 from farm.local.home import FarmState, Home, remove_sockets
 from farm.local.logs import tail
-from farm.local.postgres import end_server
+from farm.local.postmaster import end_server
 from farm.local.process import MARK, Service, end, end_instance, marked
 from farm.local.services import Plan, listen
 from farm.local.supervisor import Stop, Supervisor

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from farm.local.home import Home
-from farm.local.postgres import end_server
+from farm.local.postmaster import end_server
 from farm.local.process import end_instance
 
 

@@ -8,17 +8,16 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-import psutil
 import psycopg
 
 from farm.errors import InfrastructureError, InputError
+from farm.local.postmaster import end_server
 from farm.local.privilege import RunAs, account_uid, give, prefixed, private_uid, run_as
-from farm.local.process import Service, end
+from farm.local.process import Service
 
 USER = "farm"
 DATABASE = "farm"
@@ -181,28 +180,6 @@ def server_argv(folder: Path, data: Path, sockets: Path) -> tuple[str, ...]:
         *("-D", str(data)),
         *(part for name, value in options.items() for part in ("-c", f"{name}={value}")),
     )
-
-
-def end_server(data: Path) -> bool:
-    """End a server that runs on this very data folder; whether there was one.
-
-    `postmaster.pid` may be old and its number another program's by now: a process counts only if its command line
-    names this folder.
-    """
-    try:
-        pid = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
-        process = psutil.Process(pid)
-        arguments = process.cmdline()
-    except (OSError, ValueError, psutil.Error):
-        return False
-    if not arguments or Path(arguments[0]).name != "postgres" or str(data) not in arguments:
-        return False
-    backends = []
-    with suppress(psutil.Error):
-        backends = process.children(recursive=True)
-    end([process], first=signal.SIGINT, seconds=10)
-    end(backends, first=signal.SIGQUIT, seconds=5)
-    return True
 
 
 def _last_line(text: str) -> str:

@@ -9,7 +9,8 @@ import pytest
 from farm.errors import InputError
 from farm.local import postgres, valkey
 from farm.local.home import Home
-from farm.local.postgres import Postgres, end_server, major_version
+from farm.local.postgres import Postgres, major_version
+from farm.local.postmaster import end_server
 from farm.local.services import Plan, farm_services, listen
 from farm.settings import load_settings
 
