@@ -98,6 +98,8 @@ class Slot:
                 log.info("task dropped", reason=str(error))
                 if prefix := task.output_prefix():
                     self._store.delete_prefix(prefix)
+                with suppress(StaleLeaseError):  # a job that is paused or cancelled waits to hear that this has stopped
+                    self._control.fail(lease, ErrorClass.INTERRUPTED, str(error))
             except Exception as error:
                 self._report(claim, error)
 
