@@ -2,7 +2,8 @@
 
     FarmError
     ├── InputError            the plate, a picture or a request is not usable: fail now, say where
-    │   └── NotFoundError     the named thing does not exist
+    │   ├── NotFoundError     the named thing does not exist
+    │   └── PlanMismatchError the plate's packets promised other frames than its decoder gives: plan by decoding
     ├── PolicyError           consent, licence or a gate says no
     ├── RecipeError           the recipe or a model cannot do what is asked
     ├── ConflictError         the thing is not in a state that allows this (a second cancel, a used idempotency key)
@@ -63,6 +64,10 @@ class InputError(FarmError):
 
 class NotFoundError(InputError):
     pass
+
+
+class PlanMismatchError(InputError):
+    """Decoding does not give the frames that the packets promised; a plan by full decode does."""
 
 
 class PolicyError(FarmError):

@@ -21,11 +21,12 @@ from pydantic import BaseModel, ConfigDict
 
 from farm.media import limits
 
-Base64Bytes = str
-
 
 class DecoderSetup(BaseModel):
-    """All that a decoder must be told beside the packets; plain data (JSON) that travels in each segment."""
+    """All that a decoder must be told beside the packets; plain data (JSON) that travels in each segment.
+
+    `extradata` is base64; the colour tags and the field order are FFmpeg's numbers.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,7 +34,7 @@ class DecoderSetup(BaseModel):
     width: int
     height: int
     sample_format: str | None
-    extradata: Base64Bytes | None = None
+    extradata: str | None = None
     codec_tag: str | None = None
     bits_per_coded_sample: int = 0
     reorder_depth: int = 0
@@ -67,6 +68,10 @@ class DecoderSetup(BaseModel):
             range=context.color_range,
         )
 
+    @property
+    def extradata_bytes(self) -> bytes | None:
+        return base64.b64decode(self.extradata) if self.extradata else None
+
     def open(self, *, threads: int = 0) -> VideoCodecContext:
         """A fresh decoder; `threads` 0 means one a core."""
         context: Any = CodecContext.create(self.codec, "r")
@@ -75,7 +80,7 @@ class DecoderSetup(BaseModel):
         if self.sample_format:
             context.pix_fmt = self.sample_format
         if self.extradata:
-            context.extradata = base64.b64decode(self.extradata)
+            context.extradata = self.extradata_bytes
         if self.codec_tag:
             context.codec_tag = self.codec_tag
         context.bits_per_coded_sample = self.bits_per_coded_sample
@@ -136,7 +141,7 @@ class CodedPacket:
 
     def to_av(self) -> Packet[Any]:
         """A packet for a decoder, numbered by ordinal."""
-        packet = Packet(self.data)
+        packet = own_packet(self.data)
         for kind, data in self.side_data:
             if kind in _SIDE_DATA:
                 new: Any = PacketSideData
@@ -146,6 +151,17 @@ class CodedPacket:
         packet.pts = packet.dts = self.ordinal
         packet.is_keyframe = self.key
         return packet
+
+
+def own_packet(data: bytes) -> Packet[Any]:
+    """A packet with a copy of `data`.
+
+    Not `Packet(data)`: that one lends Python's memory, which decoder threads give back under Python's lock; a decoder
+    that is closed while they do so waits for them for ever.
+    """
+    packet: Packet[Any] = Packet(len(data))
+    packet.update(data)
+    return packet
 
 
 _SIDE_DATA = {"palette": 0, "new_extradata": 1, "param_change": 2, "matroska_block_additional": 15}

@@ -69,14 +69,19 @@ def scan_frames(path: Path, facts: PlateFacts) -> Iterator[ScannedFrame]:
         yield from _Presentation(hidden, facts.video.codec in limits.INTRA_ONLY).frames(reader)
 
 
-def timeline_of(frames: list[ScannedFrame], facts: PlateFacts, *, decoded: bool) -> Timeline:
-    """A Timeline of scanned frames; InputError when there are none."""
+def timeline_of(
+    frames: list[ScannedFrame], facts: PlateFacts, *, decoded: bool, damaged: frozenset[int] = frozenset()
+) -> Timeline:
+    """A Timeline of scanned frames; `damaged` are ordinals of packets that give no picture. InputError when empty."""
     if not frames:
         raise InputError("Not one frame can be decoded.", where="the plate's picture", do="Check the file in a player.")
     pts = np.array([f.pts for f in frames], np.int64)
     key = np.array([f.key for f in frames], np.bool_)
     packet = np.array([f.packet for f in frames], np.int64)
-    return Timeline(facts.video.time_base, pts, durations(pts, frames[-1].duration), key, packet, decoded)
+    concealed = np.array([i for i, f in enumerate(frames) if f.packet in damaged], np.int64)
+    return Timeline(
+        facts.video.time_base, pts, durations(pts, frames[-1].duration), key, packet, concealed, decoded=decoded
+    )
 
 
 class _Presentation:
@@ -185,8 +190,8 @@ def decode_plate(path: Path, facts: PlateFacts) -> DecodedPlate:
         known = stamps[ordinal].pts if ordinal in missing else clock.next(ordinal, trigger)
         pts = unroller.next(known)
         frames.append(ScannedFrame(pts, stamps[ordinal].duration, flags[ordinal][0] or all_key, ordinal))
-    damaged = tuple(sorted(missing))
-    return DecodedPlate(timeline_of(frames, facts, decoded=True), damaged, tuple(log.errors))
+    timeline = timeline_of(frames, facts, decoded=True, damaged=missing)
+    return DecodedPlate(timeline, tuple(sorted(missing)), tuple(log.errors))
 
 
 def _noting_flags(reader: PacketReader, stamps: list[Stamp], flags: list[tuple[bool, bool]]) -> Iterator[Packet[Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def _no_packets() -> NDArray[np.int64]:
+def _nothing() -> NDArray[np.int64]:
     return np.empty(0, np.int64)
 
 
@@ -27,6 +27,7 @@ class Timeline:
     key: bool[n], whether the frame is a key frame.
     packet: int64[n], which packet of the picture stream (counted from 0 in the order of the file) each frame comes
         from; empty in timelines that were not read from a plate.
+    concealed: int64[m], indexes of frames that are known not to decode; each repeats the frame before it.
     decoded: whether the frames were counted by decoding all of them, rather than by their packets.
     """
 
@@ -34,7 +35,8 @@ class Timeline:
     pts: NDArray[np.int64]
     duration: NDArray[np.int64]
     key: NDArray[np.bool_]
-    packet: NDArray[np.int64] = field(default_factory=_no_packets)
+    packet: NDArray[np.int64] = field(default_factory=_nothing)
+    concealed: NDArray[np.int64] = field(default_factory=_nothing)
     decoded: bool = False
 
     def __len__(self) -> int:
@@ -52,7 +54,8 @@ class Timeline:
         """A compact, versioned form (NumPy .npz)."""
         out = io.BytesIO()
         base = np.array([self.time_base.numerator, self.time_base.denominator], np.int64)
-        arrays: dict[str, Any] = {"pts": self.pts, "duration": self.duration, "key": self.key, "packet": self.packet}
+        names = ("pts", "duration", "key", "packet", "concealed")
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
         np.savez_compressed(out, version=np.int64(2), time_base=base, decoded=np.bool_(self.decoded), **arrays)
         return out.getvalue()
 
@@ -60,4 +63,4 @@ class Timeline:
     def from_bytes(cls, data: bytes) -> Timeline:
         with np.load(io.BytesIO(data), allow_pickle=False) as z:
             base = Fraction(int(z["time_base"][0]), int(z["time_base"][1]))
-            return cls(base, z["pts"], z["duration"], z["key"], z["packet"], bool(z["decoded"]))
+            return cls(base, z["pts"], z["duration"], z["key"], z["packet"], z["concealed"], bool(z["decoded"]))

@@ -1,0 +1,100 @@
+"""Frames and the packets they come from: which packets a chunk needs, and where its decoding may start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from farm.errors import InputError
+from farm.media.timeline import Timeline
+
+_REORDER_WINDOW = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a chunk needs.
+
+    Frames [first, last) are its own, [low, high) with context. `begin` is the lowest ordinal among their packets;
+    `end` the last packet to read, None for all that is left.
+    """
+
+    first: int
+    last: int
+    low: int
+    high: int
+    begin: int
+    end: int | None
+
+
+class FrameIndex:
+    """Frame ↔ packet, growing as frames are found. `complete` says that no frame will be added."""
+
+    def __init__(self) -> None:
+        self._ordinals: list[int] = []
+        self._pts: list[int] = []
+        self._frame_of: dict[int, int] = {}
+        self._damaged: frozenset[int] = frozenset()
+        self.complete = False
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> FrameIndex:
+        """Raises InputError for a timeline that does not say which packets its frames come from."""
+        if len(timeline.packet) != len(timeline):
+            raise InputError("The timeline does not say which packets its frames come from.", where="the timeline")
+        index = cls()
+        index.extend(zip(timeline.packet.tolist(), timeline.pts.tolist(), strict=True))
+        index._damaged = frozenset(timeline.concealed.tolist())
+        index.complete = True
+        return index
+
+    def extend(self, frames: Iterable[tuple[int, int]]) -> None:
+        """Add frames (ordinal of the packet, pts) in presentation order."""
+        for ordinal, pts in frames:
+            self._frame_of[ordinal] = len(self._ordinals)
+            self._ordinals.append(ordinal)
+            self._pts.append(pts)
+
+    def __len__(self) -> int:
+        return len(self._ordinals)
+
+    def frame_of(self, ordinal: int) -> int | None:
+        """The index of the frame that packet `ordinal` gives, None where it gives none."""
+        return self._frame_of.get(ordinal)
+
+    def pts_of(self, frame: int) -> int:
+        return self._pts[frame]
+
+    def is_known_damaged(self, frame: int) -> bool:
+        """Whether the plan already says that this frame does not decode."""
+        return frame in self._damaged
+
+    def is_ready_for(self, last: int, after: int) -> bool:
+        """Whether enough frames are known for a want that ends at `last` with `after` frames of context."""
+        return self.complete or len(self) >= last + after + _REORDER_WINDOW
+
+    def want(self, first: int, last: int, before: int, after: int) -> Want:
+        """What frames [first, last) with context need. Raises InputError outside the timeline."""
+        if not 0 <= first < last <= len(self):
+            raise InputError(
+                f"Frames {first} to {last} are not in the timeline of {len(self)} frames.", where="the chunk"
+            )
+        low, high = max(0, first - before), min(len(self), last + after)
+        ordinals = self._ordinals[low:high]
+        greatest = max(ordinals)
+        # Packets that show nothing of their own (second fields, hidden frames) belong to the picture before them.
+        following = [o for o in self._ordinals[high : high + _REORDER_WINDOW] if o > greatest]
+        return Want(first, last, low, high, min(ordinals), min(following) - 1 if following else None)
+
+    def serves(self, want: Want, ordinal: int, pts: int | None) -> bool:
+        """Whether decoding that starts at the key packet `ordinal` gives all of `want`'s frames exactly.
+
+        It must come no later than the first packet needed, and be shown no later than the first frame wanted: what is
+        shown before it may need pictures from before it.
+        """
+        if ordinal > want.begin:
+            return False
+        frame = self._frame_of.get(ordinal)
+        if frame is not None:
+            return frame <= want.low
+        return pts is not None and pts <= self._pts[want.low]

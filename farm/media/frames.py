@@ -1,0 +1,119 @@
+"""From decoder output to Frames: each frame of the timeline once, in order, with the timeline's time stamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from av import VideoFrame
+
+from farm.errors import PlanMismatchError
+from farm.media.decoder import Decoded, DecodeLog
+from farm.media.facts import ColourFacts
+from farm.media.frame import Frame
+from farm.media.frameindex import FrameIndex
+from farm.media.names import MATRICES, PRIMARIES, RANGES, TRANSFERS, name_of
+from farm.media.planes import is_full_range_format, to_planes
+
+
+@dataclass(slots=True)
+class ReadReport:
+    """What a reader met: `concealed` frames repeat the one before; `errors` are the decoder's (packet, reason)."""
+
+    concealed: list[int] = field(default_factory=list)
+    errors: list[tuple[int, str]] = field(default_factory=list)
+
+
+class FrameMaker:
+    """Makes Frames of decoded pictures; `stated` is the plate's colour, used where a picture's own tags are silent."""
+
+    def __init__(self, stated: ColourFacts) -> None:
+        self._stated = stated
+        self._known: dict[tuple[Any, ...], ColourFacts] = {}
+
+    def make(self, picture: VideoFrame, pts: int, index: int) -> Frame:
+        """A Frame that owns its samples."""
+        planes, fmt = to_planes(picture)
+        return Frame(planes, fmt, self._colour(picture), pts, index, side_data={"interlaced": picture.interlaced_frame})
+
+    def _colour(self, picture: VideoFrame) -> ColourFacts:
+        tags = (picture.color_primaries, picture.color_trc, picture.colorspace, picture.color_range)
+        key = (*tags, picture.format.name)
+        if key not in self._known:
+            tables = (("primaries", PRIMARIES), ("transfer", TRANSFERS), ("matrix", MATRICES), ("range", RANGES))
+            said = {n: name_of(table, tag) for (n, table), tag in zip(tables, tags, strict=True)}
+            if is_full_range_format(picture.format.name):
+                said["range"] = "pc"
+            own = {n: value for n, value in said.items() if value != "unknown"}
+            self._known[key] = self._stated.model_copy(update=own)
+        return self._known[key]
+
+
+def assemble(
+    decoded: Iterable[Decoded],
+    index: FrameIndex,
+    maker: FrameMaker,
+    log: DecodeLog,
+    *,
+    low: int,
+    high: int | None = None,
+) -> Iterator[Frame]:
+    """Frames [low, high) of the timeline, every one; None as `high` is the end.
+
+    A frame that the decoder did not give is the one before it, marked as concealed. Raises PlanMismatchError where
+    frames are missing though nothing went wrong, come in another order than planned, or the first has none before it.
+    """
+    joiner = _Joiner(index, low, high)
+    for item in decoded:
+        number = index.frame_of(item.ordinal) if item.ordinal is not None else None
+        if number is None or number < low or (high is not None and number >= high):
+            continue
+        yield from joiner.up_to(number)
+        frame = maker.make(item.picture, index.pts_of(number), number)
+        joiner.last = frame
+        joiner.expected = number + 1
+        yield frame
+        if high is not None and joiner.expected >= high:
+            break
+    yield from joiner.up_to(min(high, len(index)) if high is not None else len(index))
+    joiner.check(log)
+
+
+class _Joiner:
+    def __init__(self, index: FrameIndex, low: int, high: int | None) -> None:
+        self._index = index
+        self.expected = low
+        self.last: Frame | None = None
+        self._concealed: list[int] = []
+
+    def up_to(self, number: int) -> Iterator[Frame]:
+        """Concealed frames for those that did not come before `number`."""
+        if number < self.expected:
+            raise PlanMismatchError(
+                f"Frame {number} was decoded after frame {self.expected - 1}.",
+                where=f"frame {number}",
+                do="Plan again by decoding the whole plate.",
+            )
+        while self.expected < number:
+            if self.last is None:
+                raise PlanMismatchError(
+                    "The first frame that is needed cannot be decoded.",
+                    where=f"frame {self.expected}",
+                    do="Plan again by decoding the whole plate.",
+                )
+            planes = tuple(plane.copy() for plane in self.last.planes)
+            pts = self._index.pts_of(self.expected)
+            self.last = replace(self.last, planes=planes, pts=pts, index=self.expected, concealed=True)
+            self._concealed.append(self.expected)
+            self.expected += 1
+            yield self.last
+
+    def check(self, log: DecodeLog) -> None:
+        unknown = [n for n in self._concealed if not self._index.is_known_damaged(n)]
+        if unknown and not log.errors:
+            raise PlanMismatchError(
+                f"{len(unknown)} planned frames were not there, though nothing is damaged.",
+                where=f"frame {unknown[0]}",
+                do="Plan again by decoding the whole plate.",
+            )

@@ -1,0 +1,112 @@
+"""Read frames: of a whole plate, or of a chunk from its segment. The same frames, bit for bit, either way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from av import Packet
+
+from farm.errors import InputError
+from farm.media.decoder import DecodeLog, decode_packets
+from farm.media.facts import PlateFacts
+from farm.media.frame import Frame
+from farm.media.framefile import decode_frame
+from farm.media.frameindex import FrameIndex
+from farm.media.frames import FrameMaker, ReadReport, assemble
+from farm.media.packets import open_packets
+from farm.media.planecodec import PlaneDecoder
+from farm.media.scan import scan_timeline
+from farm.media.segmentfile import SegmentFileReader
+from farm.media.timeline import Timeline
+
+
+def read_plate(
+    path: Path,
+    facts: PlateFacts,
+    timeline: Timeline | None = None,
+    *,
+    report: ReadReport | None = None,
+    threads: int = 0,
+) -> Iterator[Frame]:
+    """Every frame of the timeline (scanned first where none is given), in bounded memory.
+
+    `report` is filled while reading. `threads` 0 means one a core. Raises InputError, NotFoundError,
+    PlanMismatchError (see `farm.media.frames.assemble`).
+    """
+    index = FrameIndex.of(timeline if timeline is not None else scan_timeline(path, facts))
+    yield from plate_frames(path, facts, index, report=report, threads=threads)
+
+
+def plate_frames(
+    path: Path,
+    facts: PlateFacts,
+    index: FrameIndex,
+    *,
+    low: int = 0,
+    report: ReadReport | None = None,
+    threads: int = 0,
+) -> Iterator[Frame]:
+    """Frames from `low` on, decoded from the first packet on; the index may still grow while this runs."""
+    log = DecodeLog()
+    with open_packets(path, facts) as reader:
+        decoded = decode_packets(reader.setup, reader.numbered([]), log, threads=threads)
+        frames = assemble(decoded, index, FrameMaker(facts.video.colour), log, low=low)
+        yield from _reported(frames, log, report)
+
+
+def read_segment(
+    path: Path,
+    facts: PlateFacts,
+    timeline: Timeline,
+    first: int,
+    last: int,
+    *,
+    report: ReadReport | None = None,
+    threads: int = 0,
+) -> Iterator[Frame]:
+    """Frames [first, last) of the timeline from a segment file, in bounded memory.
+
+    The range may be the chunk's own or reach into its context. Raises InputError where the segment does not hold it,
+    InfrastructureError where the file is damaged, PlanMismatchError.
+    """
+    with SegmentFileReader(path) as segment:
+        header = segment.header
+        if not header.low <= first < last <= header.high:
+            raise InputError(
+                f"The segment holds frames {header.low} to {header.high - 1}, not {first} to {last - 1}.",
+                where="the segment",
+                do="Ask for its own frames, or cut it with more context.",
+            )
+        if header.coding == "lossless":
+            yield from _coded_anew(segment, first, last, report)
+            return
+        log = DecodeLog()
+        decoded = decode_packets(header.setup, _numbered(segment), log, threads=threads)
+        index, maker = FrameIndex.of(timeline), FrameMaker(facts.video.colour)
+        yield from _reported(assemble(decoded, index, maker, log, low=first, high=last), log, report)
+
+
+def _numbered(segment: SegmentFileReader) -> Iterator[Packet[Any]]:
+    return (packet.to_av() for packet in segment)
+
+
+def _coded_anew(segment: SegmentFileReader, first: int, last: int, report: ReadReport | None) -> Iterator[Frame]:
+    planes = PlaneDecoder()
+    for record in segment:
+        if first <= record.ordinal < last:
+            frame = decode_frame(record, planes)
+            if frame.concealed and report is not None:
+                report.concealed.append(frame.index)
+            yield frame
+
+
+def _reported(frames: Iterator[Frame], log: DecodeLog, report: ReadReport | None) -> Iterator[Frame]:
+    for frame in chain(frames):
+        if frame.concealed and report is not None:
+            report.concealed.append(frame.index)
+        yield frame
+    if report is not None:
+        report.errors.extend(log.errors)

@@ -1,0 +1,197 @@
+"""Cut a plate into segments: for each chunk a file of the packets that its frames and their context need.
+
+One pass, front to back; a segment is handed out as soon as its last packet was read. Packets since the last place
+where decoding may start are kept aside (in memory, on disk when they are many), since the next chunk begins there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from farm.errors import InputError
+from farm.media.decoder import CodedPacket, DecoderSetup
+from farm.media.facts import PlateFacts
+from farm.media.frameindex import FrameIndex, Want
+from farm.media.lossless import lossless_segments
+from farm.media.packets import open_packets
+from farm.media.randomaccess import start_test
+from farm.media.segmentfile import Segment, SegmentFileWriter, SegmentHeader, encode_record
+from farm.media.timeline import Timeline
+
+_IN_MEMORY = 32 * 1024 * 1024
+_MAX_RUN_UP = 600
+"""Packets that may be decoded and dropped before a chunk's first frame; a longer run-up costs more than coding anew."""
+
+
+class Range(Protocol):
+    """A chunk's frames [first, last)."""
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def last(self) -> int: ...
+
+
+def cut_segments(
+    path: Path,
+    facts: PlateFacts,
+    timeline: Timeline,
+    ranges: Iterable[Range],
+    folder: Path,
+    *,
+    before: int = 0,
+    after: int = 0,
+    lossless: bool = False,
+) -> Iterator[Segment]:
+    """Segments of `ranges` (in order, from frame 0 on) as files in `folder`, each yielded when it is complete.
+
+    A segment can give the frames [first - before, last + after). `lossless` codes frames anew instead of copying
+    packets; it is chosen by itself where packets cannot be cut: no place to start decoding within reach, or frames
+    that are known not to decode. Raises InputError when the plate does not hold the packets that the timeline names.
+    """
+    index = FrameIndex.of(timeline)
+    wants = (index.want(r.first, r.last, before, after) for r in ranges)
+    yield from cut_wants(path, facts, index, wants, folder, lossless=lossless or len(timeline.concealed) > 0)
+
+
+def cut_wants(
+    path: Path, facts: PlateFacts, index: FrameIndex, wants: Iterator[Want], folder: Path, *, lossless: bool = False
+) -> Iterator[Segment]:
+    """The same for wants that are made while the index still grows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not lossless:
+        cutter = _Cutter(folder, index, wants)
+        with open_packets(path, facts) as reader:
+            yield from cutter.run(reader.setup, facts.video.codec, reader.coded())
+        wants = cutter.remaining()
+    yield from lossless_segments(path, facts, index, wants, folder)
+
+
+class _Cutter:
+    """Copies packets into the segments that need them."""
+
+    def __init__(self, folder: Path, index: FrameIndex, wants: Iterator[Want]) -> None:
+        self._folder = folder
+        self._index = index
+        self._wants = wants
+        self._next: Want | None = next(wants, None)
+        self._open: list[_Open] = []
+        self._gop = _Spool()
+        self._given_up: list[Want] = []
+
+    def run(self, setup: DecoderSetup, codec: str, packets: Iterable[CodedPacket]) -> Iterator[Segment]:
+        may_start = start_test(codec, setup.extradata_bytes)
+        ordinal = -1
+        try:
+            for packet in packets:
+                ordinal = packet.ordinal
+                if may_start(packet.data, packet.key, ordinal):
+                    self._open_unserved(setup, packet)
+                    self._gop.restart(ordinal)
+                self._write(encode_record(packet))
+                self._open_reached(setup, ordinal)
+                yield from self._finish(ordinal)
+                if not self._open and (self._given_up or self._next is None):
+                    return
+            self._check_end(ordinal)
+            while self._open:
+                yield self._open.pop(0).close()
+        finally:
+            for unfinished in self._open:
+                unfinished.file.abandon()
+            self._gop.close()
+
+    def remaining(self) -> Iterator[Want]:
+        """Wants that must be met by coding anew."""
+        yield from self._given_up
+        if self._next is not None:
+            yield self._next
+        yield from self._wants
+
+    def _write(self, record: bytes) -> None:
+        self._gop.write(record)
+        for segment in self._open:
+            segment.file.write(record)
+
+    def _open_unserved(self, setup: DecoderSetup, start: CodedPacket) -> None:
+        """Before the packets kept aside are dropped: open the segments that cannot begin at `start`."""
+        while self._next is not None and not self._index.serves(self._next, start.ordinal, start.stamp.pts):
+            self._open_next(setup)
+
+    def _open_reached(self, setup: DecoderSetup, ordinal: int) -> None:
+        """Open the segments whose first wanted packet was read: no better start can come."""
+        while self._next is not None and self._next.begin <= ordinal:
+            self._open_next(setup)
+
+    def _open_next(self, setup: DecoderSetup) -> None:
+        want, self._next = self._next, None
+        if want is None:
+            return
+        run_up = want.begin - self._gop.start
+        if self._gop.start < 0 or run_up > max(_MAX_RUN_UP, 3 * (want.high - want.low)):
+            self._given_up.append(want)
+            return
+        header = SegmentHeader(
+            coding="copy", first=want.first, last=want.last, low=want.low, high=want.high, setup=setup
+        )
+        file = SegmentFileWriter(self._folder / f"{want.first:09d}.segment", header)
+        self._open.append(_Open(want, file, run_up))
+        self._gop.copy_to(file)
+        self._next = next(self._wants, None)
+
+    def _finish(self, reached: int) -> Iterator[Segment]:
+        while self._open and self._open[0].want.end is not None and self._open[0].want.end <= reached:
+            yield self._open.pop(0).close()
+
+    def _check_end(self, ordinal: int) -> None:
+        short = [w.want for w in self._open if w.want.end is not None and w.want.end > ordinal]
+        if short or self._next is not None:
+            first = short[0].first if short else self._next.first if self._next else 0
+            raise InputError(
+                f"The plate ends at packet {ordinal}, before the packets of frame {first} and on.",
+                where="the plate",
+                do="The file changed while it was read, or the timeline is another file's; plan the job again.",
+            )
+
+
+@dataclass
+class _Open:
+    want: Want
+    file: SegmentFileWriter
+    run_up: int
+
+    def close(self) -> Segment:
+        size = self.file.close()
+        want = self.want
+        return Segment(self.file.path, want.first, want.last, "copy", self.file.records, self.run_up, size)
+
+
+class _Spool:
+    """Records since the last place where decoding may start; `start` is that packet's ordinal, -1 before the first."""
+
+    def __init__(self) -> None:
+        self.start = -1
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._sizes: list[int] = []
+
+    def restart(self, ordinal: int) -> None:
+        self.start = ordinal
+        self._file.seek(0)
+        self._file.truncate()
+        self._sizes.clear()
+
+    def write(self, record: bytes) -> None:
+        self._file.write(record)
+        self._sizes.append(len(record))
+
+    def copy_to(self, file: SegmentFileWriter) -> None:
+        self._file.seek(0)
+        for size in self._sizes:
+            file.write(self._file.read(size))
+
+    def close(self) -> None:
+        self._file.close()
