@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.errors import InputError
 from farm.media.colour import paste_rgb
 from farm.media.facts import VideoFacts
 from farm.media.frame import Frame
@@ -64,11 +65,12 @@ def _scaled_bitmap(short: int, width: int, height: int) -> tuple[NDArray[np.floa
     """Letters and opacity (h, w), 0 to 1, in the size for a picture of width × height; tiny pictures get what fits."""
     data = np.frombuffer(resources.files(__package__).joinpath("assets/label.png").read_bytes(), np.uint8)
     bitmap = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    assert bitmap is not None
+    if bitmap is None:
+        raise InputError("The label's bitmap cannot be read.", where="farm/provenance/assets", do="Install again.")
     scale = max(_FONT_SHARE * short / _EM, 1 / min(bitmap.shape[:2]))
     scale = min(scale, width / bitmap.shape[1], height / bitmap.shape[0])
     size = (max(1, int(bitmap.shape[1] * scale)), max(1, int(bitmap.shape[0] * scale)))
-    small = cv2.resize(bitmap, size, interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+    small = np.asarray(cv2.resize(bitmap, size, interpolation=cv2.INTER_AREA), np.float32) / np.float32(255)
     return small[..., 0], small[..., 3]
 
 
