@@ -186,6 +186,10 @@ class Client:
         """cancel, pause, resume or requeue a job."""
         return JobOut.model_validate(self._call("POST", f"/jobs/{job_id}/{command}", json={"reason": reason}).json())
 
+    def choose_mapping(self, job_id: str, mapping: Mapping[str, Any]) -> JobOut:
+        """Decide who gets which identity, for a job that waits for it."""
+        return JobOut.model_validate(self._call("POST", f"/jobs/{job_id}/mapping", json=mapping).json())
+
     def events(self, job_id: str, *, after: int = 0) -> Iterator[EventOut]:
         """Changes of a job as they happen, until it is final; broken streams are taken up where they ended."""
         failures = 0
