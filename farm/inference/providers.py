@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,17 +54,6 @@ def expand(requested: Iterable[str]) -> tuple[str, ...]:
     if not found:
         raise RecipeError("No execution provider was asked for.", where="providers", do="Use auto or cpu.")
     return tuple(found)
-
-
-def split_available(requested: Sequence[str], available: Sequence[str]) -> tuple[tuple[str, ...], tuple[Skipped, ...]]:
-    """The requested providers that this build of ONNX Runtime has, and those that it lacks, with the reason."""
-    usable = tuple(name for name in requested if name in available)
-    skipped = tuple(
-        Skipped(name, "not in this build of ONNX Runtime; see `farm doctor`")
-        for name in requested
-        if name not in available
-    )
-    return usable, skipped
 
 
 def setup(provider: str, settings: ProviderSettings) -> Setup:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +20,14 @@ from farm.inference import providers as ep
 from farm.inference.catalogue import Catalogue
 from farm.inference.library import ModelLibrary
 from farm.inference.licences import LicencePolicy
+from farm.inference.opening import EngineDir, Opener, runtime, short, takes_batches
 from farm.inference.spec import ModelSpec, Tensor
+
+__all__ = ["Model", "ModelUse", "Models", "runtime"]
 
 Array = NDArray[Any]
 
-_QUIET = 3  # errors only: ONNX Runtime warns of every missing GPU at start
 _OUT_OF_MEMORY = ("failed to allocate", "out of memory", "bad_alloc", "cudaerrormemoryallocation")
-
-
-@cache
-def runtime() -> Any:
-    """The onnxruntime module, quiet, with the CUDA libraries of installed wheels on its path."""
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(_QUIET)
-    return onnxruntime
-
-
-@cache
-def _preload_cuda() -> None:
-    runtime().preload_dlls()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +149,7 @@ class Models:
     threads: CPU threads that one session may use inside an operator; the worker's slot decides.
     allowed_licences: licence classes beside "permissive". accepted: licences accepted by model name (name → id).
     home: folder of pulled weights. library: replaces catalogue + home, for instance one with the farm's shelf.
-    settings: card, memory limit, engine folder of the GPU providers.
+    settings: card and memory limit of the GPU providers. engine_dir: gives each model its own engine folder.
     free_batches: rewrite graphs that were exported for one sample, so that they take batches; the rewritten graph is
         compared with the original before it is used, and the original stays in use where that cannot be done.
     """
@@ -179,14 +166,18 @@ class Models:
         library: ModelLibrary | None = None,
         settings: ep.ProviderSettings | None = None,
         free_batches: bool = False,
+        engine_dir: EngineDir | None = None,
     ) -> None:
         self.catalogue = catalogue
         self.policy = LicencePolicy.of(allowed_licences, accepted)
-        self._requested = ep.expand(providers)
-        self._threads = threads
+        self._opener = Opener(
+            requested=ep.expand(providers),
+            threads=threads,
+            settings=settings or ep.ProviderSettings(),
+            free_batches=free_batches,
+            engine_dir=engine_dir,
+        )
         self._library = library or ModelLibrary(catalogue, home)
-        self._settings = settings or ep.ProviderSettings()
-        self._free_batches = free_batches
         self._loaded: dict[tuple[str, str], Model] = {}
 
     def __enter__(self) -> Models:
@@ -237,91 +228,18 @@ class Models:
             )
         self.check(spec.name)
         path = self._library.path(spec.name, precision)
-        session, actual, skipped = self._session(spec, path)
+        opened = self._opener.open(spec, precision, path)
         use = ModelUse(
             name=spec.name,
             precision=precision,
             sha256=spec.files[precision].sha256 or "",
             licence=spec.licence.id,
-            requested=self._requested,
-            actual=actual,
-            skipped=skipped,
-            batches=takes_batches(session),
+            requested=self._opener.requested,
+            actual=opened.actual,
+            skipped=opened.skipped,
+            batches=takes_batches(opened.session),
         )
-        return Model(spec, session, use)
-
-    def _session(self, spec: ModelSpec, path: Path) -> tuple[Any, str, tuple[ep.Skipped, ...]]:
-        ort = runtime()
-        usable, skipped = ep.split_available(self._requested, ort.get_available_providers())
-        for provider in usable:
-            if provider != ep.CPU:
-                _preload_cuda()
-            chain = [ep.setup(provider, self._settings)]
-            if provider != ep.CPU:
-                chain.append((ep.CPU, {}))
-            try:
-                session = ort.InferenceSession(str(path), _options(ort, spec, self._threads), providers=chain)
-            except Exception as error:
-                skipped += (ep.Skipped(provider, _short(error)),)
-                continue
-            session.disable_fallback()
-            actual = session.get_providers()[0]
-            if actual == provider:
-                if self._free_batches and not takes_batches(session):
-                    session = self._freed(spec, path, session, chain)
-                return session, actual, skipped
-            skipped += (ep.Skipped(provider, "ONNX Runtime could not start it on this machine"),)
-        why = "; ".join(f"{skip.provider}: {skip.why}" for skip in skipped)
-        raise RecipeError(
-            f"No requested execution provider can run it ({why}).",
-            where=f"model {spec.name}",
-            do="Allow another provider (FARM_PROVIDERS), or install what is missing; `farm doctor` says what.",
-        )
-
-    def _freed(self, spec: ModelSpec, path: Path, session: Any, chain: list[ep.Setup]) -> Any:
-        """A session on the same network with a free batch axis, or `session` where that is not the same network."""
-        from farm.inference.rebatch import freed_bytes, same_on_each
-
-        ort = runtime()
-        try:
-            freed = ort.InferenceSession(freed_bytes(path), _options(ort, spec, self._threads), providers=chain)
-            same_on_each(session, freed, [_random_feed(session, seed) for seed in (1, 2)])
-        except RecipeError:
-            return session
-        freed.disable_fallback()
-        return freed
-
-
-def _random_feed(session: Any, seed: int) -> dict[str, Array]:
-    """One sample for every input of a graph, its free axes 1 long."""
-    types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
-    random = np.random.default_rng(seed)
-    return {
-        value.name: random.random([size if isinstance(size, int) else 1 for size in value.shape]).astype(
-            types.get(value.type, np.float32)
-        )
-        for value in session.get_inputs()
-    }
-
-
-def _options(ort: Any, spec: ModelSpec, threads: int) -> Any:
-    options = ort.SessionOptions()
-    options.log_severity_level = _QUIET
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    options.use_deterministic_compute = True
-    # Spinning threads would take the cores that decode and encode need.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # A memory plan per input shape would pile up for models whose picture size varies.
-    options.enable_mem_pattern = not any(isinstance(d, str) for t in spec.inputs for d in t.shape[1:])
-    return options
-
-
-def takes_batches(session: Any) -> bool:
-    """Whether the first axis of every picture-like input (two axes or more) is free."""
-    shapes = [value.shape for value in session.get_inputs() if len(value.shape) > 1]
-    return bool(shapes) and not any(isinstance(shape[0], int) for shape in shapes)
+        return Model(spec, opened.session, use)
 
 
 def _bind(spec: ModelSpec, session: Any) -> tuple[dict[str, str], dict[str, str]]:
@@ -375,12 +293,8 @@ def _fits(tensor: Tensor, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _short(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-
-
 def _translated(error: Exception, name: str) -> FarmError:
-    text = _short(error)
+    text = short(error)
     if any(sign in text.lower() for sign in _OUT_OF_MEMORY):
         return OutOfMemoryError(
             "The device ran out of memory while a model ran.", where=f"model {name}", do="Use a smaller batch."

@@ -109,14 +109,6 @@ def test_the_record_says_what_was_asked_for_and_what_runs() -> None:
     assert use.as_dict()["sha256"] == CATALOGUE.spec("yunet").file().sha256
 
 
-def test_no_provider_left_is_an_error_that_says_why() -> None:
-    with (
-        Models(CATALOGUE, providers=["tensorrt-rtx"]) as models,
-        pytest.raises(RecipeError, match="NvTensorRTRTXExecutionProvider: not in this build"),
-    ):
-        models.load("yunet")
-
-
 def test_wrong_inputs_are_named(models: Models) -> None:
     model = models.load("sface")
     with pytest.raises(RecipeError, match=r"unknown \['picture'\], missing \['data'\]"):
