@@ -23,6 +23,7 @@ _JOIN = 0.45
 _MERGE = SAME_PERSON
 _KEPT_LOOKS = 64
 _MIN_WORTH = 0.05
+_SIDEWAYS = 40.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,9 +187,8 @@ class _Group:
         self.looks = (self.looks + other.looks)[: 2 * _KEPT_LOOKS]
 
     def member(self, name: str) -> CastMember:
-        # From the front one sees the form and the look; seen from the side, half of both is guessed.
-        frontal = sorted(self.looks, key=lambda s: abs(s.pose.yaw) + abs(s.pose.pitch))
-        chosen = frontal[: max(5, len(frontal) * 3 // 4)]
+        # Seen from the side, half of the form and of the look is guessed.
+        chosen = [s for s in self.looks if abs(s.pose.yaw) < _SIDEWAYS] or self.looks
         return CastMember(
             id=name,
             embedding=self.mean,

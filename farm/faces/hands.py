@@ -102,24 +102,38 @@ class HandFinder:
         return Hand(apply(invert(affine), points), score)
 
 
-def outline(hand: Hand, shape: tuple[int, int], origin: NDArray[np.floating]) -> NDArray[np.float32]:
-    """The hand's area (h, w), 0..1, on a canvas whose pixel (0, 0) is the picture's pixel `origin`.
+def outline(hand: Hand, rgb: NDArray[np.float32], origin: NDArray[np.floating]) -> NDArray[np.float32]:
+    """The hand's area (h, w), 0..1, in a region `rgb` (h, w, 3; 0..1) whose pixel (0, 0) is the frame's `origin`.
 
-    Fingers are drawn as wide as the knuckles are apart, and a little more at the tips, which nails make longer.
+    Fingers are drawn as wide as the knuckles are apart, and a little longer for the nails. What is much darker than
+    the hand in its middle (a brow, hair, the gap between two fingers) is not the hand.
     """
     points = hand.points - np.asarray(origin, np.float64)
     knuckles = points[[5, 9, 13, 17]]
     reach = float(np.hypot(*(points[0] - points[9])))
     width = max(float(np.hypot(*np.diff(knuckles, axis=0).T).mean()), 0.22 * reach, 2.0)
+    area = _drawn(points, rgb.shape[:2], width)
+    light = np.asarray(cv2.cvtColor(np.clip(rgb, 0, 1), cv2.COLOR_RGB2LAB), np.float32)[..., 0]
+    sample = light[_drawn(points, rgb.shape[:2], width / 3) > 0.5]
+    if len(sample) < 8:
+        return area
+    middle = float(np.median(sample))
+    spread = 1.48 * float(np.median(np.abs(sample - middle)))
+    dark = middle - max(16.0, 3.5 * spread)
+    return np.asarray(area * np.clip((light - dark + 6) / 6, 0, 1), np.float32)
+
+
+def _drawn(points: NDArray[np.float64], shape: tuple[int, ...], width: float) -> NDArray[np.float32]:
     canvas = np.zeros(shape, np.uint8)
     fixed = np.round(points * 16).astype(np.int32)
+    thick = max(1, round(width))
     for finger in _FINGERS:
-        tip = points[finger[-1]] + 0.35 * (points[finger[-1]] - points[finger[-2]])
+        tip = points[finger[-1]] + 0.3 * (points[finger[-1]] - points[finger[-2]])
         path = np.vstack([fixed[list(finger)], np.round(tip * 16).astype(np.int32)])
-        cv2.polylines(canvas, [path], False, 255, max(1, round(width)), cv2.LINE_AA, 4)
-    palm = cv2.convexHull(fixed[list(_PALM)].reshape(-1, 1, 2))
+        cv2.polylines(canvas, [path], False, 255, thick, cv2.LINE_AA, 4)
+    palm = np.asarray(cv2.convexHull(fixed[list(_PALM)].reshape(-1, 1, 2)), np.int32)
     cv2.fillPoly(canvas, [palm], 255, cv2.LINE_AA, 4)
-    cv2.polylines(canvas, [palm], True, 255, max(1, round(width)), cv2.LINE_AA, 4)
+    cv2.polylines(canvas, [palm], True, 255, thick, cv2.LINE_AA, 4)
     return canvas.astype(np.float32) / np.float32(255)
 
 

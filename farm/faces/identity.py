@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import InputError
+from farm.faces.bare import bare_skin, bared
 from farm.faces.detect import Detection, Detector
 from farm.faces.embed import Embedder, Embedding, robust_mean
 from farm.faces.eyes import iris_colour
@@ -18,7 +19,7 @@ from farm.faces.geometry import apply, crop_around, five_points, head_pose, plac
 from farm.faces.landmarks import Landmarker
 from farm.faces.mesh import VERTICES
 from farm.faces.network import DETECTOR, EMBEDDER, LANDMARKER, UPSCALER, Networks
-from farm.faces.texture import SIZE, Mask, Texture, skin, unwrap
+from farm.faces.texture import SIZE, Mask, Texture, unwrap
 
 DETAIL = 512
 """Side of the texture that is put onto faces."""
@@ -46,8 +47,8 @@ class PreparedIdentity:
     Attributes
     ----------
     embedding: robust mean over the pictures, float32[128].
-    detail: float32[512, 512, 3] RGB 0..1, the face unrolled from the best picture.
-    texture, skin: the same at analysis size, and where it is bare skin (hair and glasses are not).
+    detail: float32[512, 512, 3] RGB 0..1, the face unrolled from the best picture, its hair taken out.
+    texture, skin: the same at analysis size, and where it is the picture's own skin and not filled in.
     shape: float64[468, 3], the face's form on an upright head, centimetres.
     iris: float32[3] RGB, None where the eyes do not show it. resolution: the face's extent in the picture, pixels.
     portrait, portrait_five: uint8[512, 512, 3] RGB level crop and its five points (5, 2).
@@ -74,6 +75,7 @@ class PreparedIdentity:
             version=np.int64(1),
             embedding=self.embedding,
             detail=np.round(self.detail * 65535).astype(np.uint16),
+            skin=self.skin,
             shape=self.shape,
             iris=np.zeros(0, np.float32) if self.iris is None else self.iris,
             resolution=np.float64(self.resolution),
@@ -88,12 +90,11 @@ class PreparedIdentity:
     def from_bytes(cls, data: bytes) -> PreparedIdentity:
         with np.load(io.BytesIO(data), allow_pickle=False) as z:
             detail = z["detail"].astype(np.float32) / np.float32(65535)
-            texture = _coarse(detail)
             return cls(
                 embedding=z["embedding"],
                 detail=detail,
-                texture=texture,
-                skin=skin(texture),
+                texture=_coarse(detail),
+                skin=z["skin"],
                 shape=z["shape"],
                 iris=z["iris"] if len(z["iris"]) else None,
                 resolution=float(z["resolution"]),
@@ -138,14 +139,16 @@ def prepare_identity(
     best = max(inliers, key=lambda candidate: candidate.worth)
     picture, points = _enlarged(best.picture, best.points, networks)
     rgb = np.ascontiguousarray(picture[:, :, ::-1])
-    detail = np.round(unwrap(rgb, points, DETAIL) * 65535) / np.float32(65535)
-    texture = _coarse(detail)
+    seen = unwrap(rgb, points, DETAIL)
+    known = bare_skin(_coarse(seen))
+    # Rounded as `to_bytes` rounds, so that a stored identity renders the same frames.
+    detail = np.asarray(np.round(bared(seen, known) * 65535) / np.float32(65535), np.float32)
     portrait, five = _portrait(rgb, points)
     return PreparedIdentity(
         embedding=embedding,
-        detail=detail.astype(np.float32),
-        texture=texture,
-        skin=skin(texture),
+        detail=detail,
+        texture=_coarse(detail),
+        skin=known,
         shape=placement(points).undo(points[:VERTICES]),
         iris=iris_colour(rgb.astype(np.float32) / np.float32(255), points),
         resolution=float(np.ptp(best.points[:VERTICES, :2], axis=0).max()),

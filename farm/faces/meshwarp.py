@@ -47,7 +47,7 @@ class SwapSettings(BaseModel):
     """How much of the identity is put in, at most."""
     proportions: float = Field(default=1.0, ge=0, le=1)
     """How far features move to where the identity has them; 0 keeps the plate's."""
-    light_scale: float = Field(default=0.18, ge=0.03, le=1)
+    light_scale: float = Field(default=0.3, ge=0.03, le=1)
     """Size of the patches of light taken from the plate, as a share of the unrolled face; smaller follows more."""
     grain: float = Field(default=1.0, ge=0, le=1)
     """How much of the plate's finest detail (grain, pores) lies over the new skin."""
@@ -118,9 +118,9 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     plate = canvas.displaced_plate()
     skin = _with_grain(skin, plate, canvas, identity, settings.grain)
     plate = _with_iris(plate, canvas, target, identity, settings.iris)
-    own, whole = _masks(canvas, target, identity)
+    own, whole = _masks(canvas, target)
     for hand in target.hands:
-        covered = _softened(hands.outline(hand, own.shape, origin), 0.008 * canvas.width)
+        covered = _softened(hands.outline(hand, canvas.rgb, origin), 0.008 * canvas.width)
         own, whole = own * (1 - covered), whole * (1 - covered)
     face = plate + (skin - plate) * own[..., None]
     if not np.isfinite(face).all():
@@ -177,10 +177,14 @@ def _give() -> NDArray[np.float64]:
 
 
 @cache
-def _around_mouth() -> NDArray[np.float64]:
-    """How much each vertex (468,) belongs to the mouth, which speaks and smiles and so has no form of its own."""
+def _mobile() -> tuple[NDArray[np.float64], ...]:
+    """How much each vertex (468,) belongs to the mouth and to either eye.
+
+    Lips and lids move, and so have no form that one picture could tell: they are shifted as a whole.
+    """
     x, y = canonical_mesh().vertices[:, :2].astype(np.float64).T
-    return np.asarray(np.exp(-(((y + 4.2) / 1.8) ** 2) - (x / 3.0) ** 2))
+    places = ((0.0, -4.2, 3.0, 1.8), (-3.18, 2.63, 1.5, 0.75), (3.18, 2.63, 1.5, 0.75))
+    return tuple(np.exp(-(((x - u) / w) ** 2) - ((y - v) / h) ** 2) for u, v, w, h in places)
 
 
 def _reproportioned(target: Target, identity: PreparedIdentity, share: float) -> NDArray[np.float64]:
@@ -188,11 +192,13 @@ def _reproportioned(target: Target, identity: PreparedIdentity, share: float) ->
     if target.rest is None or share == 0:
         return target.points
     offset = identity.shape - target.rest
-    mouth = _around_mouth()
-    shift = (offset * mouth[:, None]).sum(axis=0) / mouth.sum()
-    shift[0] = 0  # both mouths lie in the middle; a lopsided smile is no reason to move it
-    rigid = np.clip(1.6 * mouth, 0, 1)[:, None]
-    offset = (offset * (1 - rigid) + shift * rigid) * _give()[:, None] * share
+    for number, near in enumerate(_mobile()):
+        shift = (offset * near[:, None]).sum(axis=0) / near.sum()
+        if number == 0:
+            shift[0] = 0  # both mouths lie in the middle; a lopsided smile is no reason to move it
+        rigid = np.clip(1.6 * near, 0, 1)[:, None]
+        offset = offset * (1 - rigid) + shift * rigid
+    offset = offset * _give()[:, None] * share
     offset[:, 2] /= 2
     turned = placement(target.points).turn(offset)
     moved = target.points.copy()
@@ -215,7 +221,7 @@ def _lit(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> 
         return np.asarray(np.clip(ratio, 0.25, 3.0), np.float32)
 
     seam = (1 - smoothstep(place.edge, 0.05, 0.16))[..., None]
-    light = gain(settings.light_scale) * (1 - seam) + gain(settings.light_scale / 3) * seam
+    light = gain(settings.light_scale) * (1 - seam) + gain(min(settings.light_scale, 0.06)) * seam
     side = len(identity.detail)
     large = cv2.resize(light, (side, side), interpolation=cv2.INTER_LINEAR)
     return np.asarray(identity.detail * large, np.float32)
@@ -253,31 +259,36 @@ def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
     return np.asarray((texture * weight).sum(axis=(0, 1)) / (weight.sum() + 1e-6), np.float32)
 
 
-def _masks(canvas: _Canvas, target: Target, identity: PreparedIdentity) -> tuple[Mask, Mask]:
+def _masks(canvas: _Canvas, target: Target) -> tuple[Mask, Mask]:
     """Where the identity's skin goes, and where anything may change at all (h, w)."""
     place = atlas()
-    reach = smoothstep(place.edge, 0.01, 0.055) * _shrunk(target.skin)
+    reach = smoothstep(place.edge, 0.006, 0.045) * _shrunk(target.skin)
     width = canvas.width
     whole = canvas.draw(reach) * canvas.inside
-    own = canvas.draw(reach * usable(identity.skin)) * canvas.inside
+    own = canvas.draw(reach * _below_hairline()) * canvas.inside
     shape = own.shape
-    kept = np.maximum(eyes.eyeballs(canvas.points, shape), filled_outline(canvas.points[list(INNER_LIPS)], shape))
-    own = own * (1 - _softened(kept, 0.006 * width))
+    # A little inside the lids: lashes and their paint are the identity's.
+    balls = cv2.erode(eyes.eyeballs(canvas.points, shape), _disc(round(0.005 * width)))
+    kept = np.maximum(balls, filled_outline(canvas.points[list(INNER_LIPS)], shape))
+    own = own * (1 - _softened(np.asarray(kept, np.float32), 0.006 * width))
     return _softened(own, 0.004 * width), _softened(smoothstep(whole, 0, 0.5), 0.004 * width)
 
 
-def usable(skin: Mask) -> Mask:
-    """The part of an identity's skin mask that may be put in: below its fringe, a little inside its edges."""
-    place = atlas(len(skin))
-    brow = int(np.flatnonzero(place.brows.max(axis=1) > 0.5)[0])
-    limited = skin.copy()
-    limited[: brow + 1] = np.minimum.accumulate(skin[: brow + 1][::-1], axis=0)[::-1]
-    return _shrunk(limited)
+@cache
+def _below_hairline() -> Mask:
+    """The upper forehead stays the plate's: its hairline would not fit another's."""
+    row = np.arange(SIZE, dtype=np.float32)[:, None] / SIZE
+    return np.repeat(smoothstep(row, 0.11, 0.17), SIZE, axis=1)
 
 
 def _shrunk(mask: Mask) -> Mask:
     pixels = len(mask) / 128
     return blurred(np.asarray(cv2.erode(mask, np.ones((3, 3), np.uint8)), np.float32), 1.5 * pixels)
+
+
+def _disc(radius: int) -> NDArray[np.uint8]:
+    side = 2 * radius + 1
+    return np.asarray(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side)), np.uint8)
 
 
 def _softened(mask: Mask, sigma: float) -> Mask:

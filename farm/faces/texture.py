@@ -39,7 +39,7 @@ class Atlas:
     inside: where the face is. corners, weights: for each such pixel the triangle's vertices and barycentric weights.
     edge: distance to the outline, as a share of the side.
     eyes, brows, lips: the features. cheeks: skin that is nearly always bare. core: the features and what lies between
-        them, which belong to the face whatever their colour.
+        them, which belong to the face whatever their colour. middle: the core without brows and temples.
     """
 
     size: int
@@ -52,6 +52,7 @@ class Atlas:
     lips: Mask
     cheeks: Mask
     core: Mask
+    middle: Mask
 
     @property
     def features(self) -> Mask:
@@ -80,6 +81,7 @@ def atlas(size: int = SIZE) -> Atlas:
         lips=_filled(mesh.OUTER_LIPS, size),
         cheeks=np.maximum.reduce([_hull(ids, size, grow=size // 128) for ids in _CHEEKS]),
         core=np.maximum(upper, middle),
+        middle=middle,
     )
 
 
@@ -101,10 +103,16 @@ def unwrap(
 
 
 def skin(texture: Texture) -> Mask:
-    """How much each place of a texture (SIZE) looks like the bare skin of the same face.
+    """How much each place of a texture is bare skin or belongs to the face whatever its colour (`Atlas.core`)."""
+    place = atlas(len(texture))
+    return np.maximum(skin_coloured(texture), place.core * place.inside).astype(np.float32)
 
-    Colour model: CIE Lab, centred on the cheeks, with tolerances that grow with the cheeks' own spread; the features
-    themselves always count as skin. Hair, glasses' frames, hats and what lies beside the face come out low.
+
+def skin_coloured(texture: Texture) -> Mask:
+    """How much each place of a texture looks like the bare skin of the same face.
+
+    Colour model: CIE Lab, centred on the cheeks, with tolerances that grow with the cheeks' own spread. Hair, glasses'
+    frames, hats, brows and what lies beside the face come out low.
     """
     place = atlas(len(texture))
     lab = np.asarray(cv2.cvtColor(np.clip(texture, 0, 1), cv2.COLOR_RGB2LAB), np.float32)
@@ -114,8 +122,7 @@ def skin(texture: Texture) -> Mask:
     tolerance = np.maximum(1.5 * spread, np.array([7.8, 5.0, 6.0])).astype(np.float32)
     distance = np.sqrt((((blurred(lab, len(texture) / 128) - centre) / tolerance) ** 2).sum(axis=2))
     bare = 1 - smoothstep(distance, 1.8, 2.8)
-    closed = cv2.morphologyEx(bare, cv2.MORPH_CLOSE, _disc(len(texture) // 42))
-    return np.maximum(closed, place.core * place.inside).astype(np.float32)
+    return np.asarray(cv2.morphologyEx(bare, cv2.MORPH_CLOSE, _disc(len(texture) // 42)), np.float32)
 
 
 def shading(texture: Texture, weight: Mask, sigma: float) -> Texture:
