@@ -17,6 +17,7 @@ from farm.inference.session import Models
 from farm.sample.portrait import FACE_OVAL
 
 Picture = NDArray[np.uint8]
+Grey = NDArray[np.uint8]
 Points = NDArray[np.float64]
 
 # The points that the blendshape network reads, in its order (MediaPipe's face blendshapes graph).
@@ -147,19 +148,32 @@ def sharpness(picture: Picture, mask: NDArray[np.bool_]) -> float:
 
 
 class Flicker:
-    """Frame-to-frame change inside the face after the plate's own motion is taken out, for plate and result."""
+    """Frame-to-frame change inside the face after motion is taken out, for plate and result.
+
+    Each picture's motion is its own (dense optical flow), so that `ratio` tells what changes without moving. `swim`
+    takes the plate's motion out of both: it also counts a face that does not move as the plate's does.
+    """
 
     def __init__(self) -> None:
         self._flow = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-        self._before: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
-        self._change: list[tuple[float, float]] = []
+        self._before: tuple[Grey, Grey] | None = None
+        self._change: list[tuple[float, float, float]] = []
 
     def add(self, plate: Picture, result: Picture, mask: NDArray[np.bool_]) -> None:
         now = (cv2.cvtColor(plate, cv2.COLOR_BGR2GRAY), cv2.cvtColor(result, cv2.COLOR_BGR2GRAY))
         if self._before is not None and mask.any():
             rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
             part = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
-            self._change.append(self._between(self._before, now, mask, part))
+            old, new = ([np.ascontiguousarray(picture[part]) for picture in pair] for pair in (self._before, now))
+            flows = [self._flow.calc(after, before, None) for before, after in zip(old, new, strict=True)]
+            inside = mask[part]
+            self._change.append(
+                (
+                    _left(old[0], new[0], flows[0], inside),
+                    _left(old[1], new[1], flows[1], inside),
+                    _left(old[1], new[1], flows[0], inside),
+                )
+            )
         self._before = now
 
     def cut(self) -> None:
@@ -168,26 +182,21 @@ class Flicker:
 
     def ratio(self) -> float:
         """The result's mean change over the plate's."""
-        plate, result = np.mean(self._change, axis=0)
+        plate, result, _ = np.mean(self._change, axis=0)
         return float(result / plate)
 
-    def _between(
-        self,
-        before: tuple[NDArray[np.uint8], NDArray[np.uint8]],
-        now: tuple[NDArray[np.uint8], NDArray[np.uint8]],
-        mask: NDArray[np.bool_],
-        part: tuple[slice, slice],
-    ) -> tuple[float, float]:
-        here = [np.ascontiguousarray(picture[part]) for picture in (*before, *now)]
-        motion = self._flow.calc(here[2], here[0], None)
-        rows, columns = np.indices(here[0].shape, np.float32)
-        x, y = columns + motion[..., 0], rows + motion[..., 1]
-        moved = [cv2.remap(old, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE) for old in here[:2]]
-        inside = mask[part]
-        plate, result = (
-            float(np.abs(new.astype(np.float32) - old)[inside].mean()) for new, old in zip(here[2:], moved, strict=True)
-        )
-        return plate, result
+    def swim(self) -> float:
+        """The same with the plate's motion taken out of both."""
+        plate, _, result = np.mean(self._change, axis=0)
+        return float(result / plate)
+
+
+def _left(before: Grey, after: Grey, motion: NDArray[np.float32], inside: NDArray[np.bool_]) -> float:
+    """Mean absolute change that is left when `before` is moved onto `after`."""
+    rows, columns = np.indices(before.shape, np.float32)
+    x, y = columns + motion[..., 0], rows + motion[..., 1]
+    moved = cv2.remap(before, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return float(np.abs(after.astype(np.float32) - moved)[inside].mean())
 
 
 def jitter(points: Iterable[Points]) -> float:

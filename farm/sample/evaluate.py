@@ -143,13 +143,17 @@ def may_change(
 
 
 def changed_outside(plate: Frame, result: Frame, allowed: NDArray[np.bool_]) -> int:
-    """How many samples differ where they must not; a subsampled sample may change if any pixel it covers may."""
+    """How many samples differ where they must not.
+
+    A subsampled sample may change if any pixel may that it covers, or that its siting lets it reach (one further).
+    """
     count = 0
     for before, after in zip(plate.planes, result.planes, strict=True):
         here = allowed
         if before.shape != allowed.shape:
             shrink = (before.shape[1], before.shape[0])
-            here = cv2.resize(allowed.astype(np.float32), shrink, interpolation=cv2.INTER_AREA) > 0
+            reach = cv2.dilate(allowed.astype(np.float32), np.ones((3, 3), np.uint8))
+            here = cv2.resize(reach, shrink, interpolation=cv2.INTER_AREA) > 0
         count += int(np.count_nonzero((before != after) & ~here))
     return count
 
