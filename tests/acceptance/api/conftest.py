@@ -1,0 +1,75 @@
+"""The real `farm` command in a home of its own, and a farm that it has started."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class FarmCommand:
+    """Runs `farm` with a home of its own, without the environment of whoever runs the tests."""
+
+    home: Path
+
+    def __call__(self, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.argv(*arguments),
+            env=self.environment(environment),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+
+    def data(self, *arguments: str | Path) -> Any:
+        """What a command that must succeed prints with --json."""
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @staticmethod
+    def argv(*arguments: str | Path) -> list[str]:
+        return [sys.executable, "-c", "from farm.cli import main; raise SystemExit(main())", *map(str, arguments)]
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("FARM_")}
+        return kept | {"FARM_HOME": str(self.home)} | dict(more or {})
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The last line on stderr, where the reason stands."""
+    return done.stderr.rstrip("\n").rsplit("\n", 1)[-1]
+
+
+@pytest.fixture(scope="session")
+def embedded_farm() -> Iterator[FarmCommand]:
+    """A farm that is up."""
+    home = Path(tempfile.mkdtemp(prefix="farm-acceptance-"))
+    command = FarmCommand(home)
+    try:
+        started = command("up", "--detach")
+        assert started.returncode == 0, started.stderr
+        yield command
+    finally:
+        stopped = command("down")
+        shutil.rmtree(home, ignore_errors=True)
+    assert stopped.returncode == 0, stopped.stderr
+
+
+@pytest.fixture
+def no_farm(tmp_path: Path) -> FarmCommand:
+    """A home in which no farm is up."""
+    return FarmCommand(tmp_path / "home")
