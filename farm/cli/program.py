@@ -32,6 +32,7 @@ _COMMANDS = {
     "doctor": "farm.cli.doctor:doctor",
     "models": "farm.cli_models:models",
     "reconciler": "farm.cli.reconciler:reconciler",
+    "migrate": "farm.cli.migrate:migrate",
     "version": "farm.cli.program:version",
 }
 
