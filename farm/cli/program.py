@@ -33,6 +33,7 @@ _COMMANDS = {
     "models": "farm.cli_models:models",
     "reconciler": "farm.cli.reconciler:reconciler",
     "migrate": "farm.cli.migrate:migrate",
+    "permit-key": "farm.cli.permit_key:permit_key",
     "version": "farm.cli.program:version",
 }
 
