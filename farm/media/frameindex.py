@@ -34,6 +34,7 @@ class FrameIndex:
         self._ordinals: list[int] = []
         self._pts: list[int] = []
         self._frame_of: dict[int, int] = {}
+        self._lost: frozenset[int] = frozenset()
         self._damaged: frozenset[int] = frozenset()
         self.complete = False
 
@@ -44,7 +45,8 @@ class FrameIndex:
             raise InputError("The timeline does not say which packets its frames come from.", where="the timeline")
         index = cls()
         index.extend(zip(timeline.packet.tolist(), timeline.pts.tolist(), strict=True))
-        index._damaged = frozenset(timeline.concealed.tolist())
+        index._lost = frozenset(timeline.concealed.tolist())
+        index._damaged = index._lost | frozenset(timeline.damaged.tolist())
         index.complete = True
         return index
 
@@ -65,9 +67,14 @@ class FrameIndex:
     def pts_of(self, frame: int) -> int:
         return self._pts[frame]
 
-    def is_known_damaged(self, frame: int) -> bool:
+    def is_known_lost(self, frame: int) -> bool:
         """Whether the plan already says that this frame does not decode."""
-        return frame in self._damaged
+        return frame in self._lost
+
+    def is_damaged_within(self, start: int, end: int | None) -> bool:
+        """Whether a frame that is known not to decode without fault comes from one of the packets start..end."""
+        ordinals = (self._ordinals[frame] for frame in self._damaged)
+        return any(start <= ordinal and (end is None or ordinal <= end) for ordinal in ordinals)
 
     def is_ready_for(self, last: int, after: int) -> bool:
         """Whether enough frames are known for a want that ends at `last` with `after` frames of context."""

@@ -19,9 +19,14 @@ from farm.media.planes import is_full_range_format, to_planes
 
 @dataclass(slots=True)
 class ReadReport:
-    """What a reader met: `concealed` frames repeat the one before; `errors` are the decoder's (packet, reason)."""
+    """What a reader met.
+
+    `concealed` frames repeat the one before, `damaged` ones were decoded with faults in them (frame indexes); `errors`
+    are the decoder's (packet, reason), from packets outside the range too.
+    """
 
     concealed: list[int] = field(default_factory=list)
+    damaged: list[int] = field(default_factory=list)
     errors: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -35,7 +40,7 @@ class FrameMaker:
     def make(self, picture: VideoFrame, pts: int, index: int) -> Frame:
         """A Frame that owns its samples."""
         planes, fmt = to_planes(picture)
-        return Frame(planes, fmt, self._colour(picture), pts, index, side_data={"interlaced": picture.interlaced_frame})
+        return Frame(planes, fmt, self._colour(picture), pts, index, side_data=_side_data(picture))
 
     def _colour(self, picture: VideoFrame) -> ColourFacts:
         tags = (picture.color_primaries, picture.color_trc, picture.colorspace, picture.color_range)
@@ -48,6 +53,10 @@ class FrameMaker:
             own = {n: value for n, value in said.items() if value != "unknown"}
             self._known[key] = self._stated.model_copy(update=own)
         return self._known[key]
+
+
+def _side_data(picture: VideoFrame) -> dict[str, bool]:
+    return {"interlaced": picture.interlaced_frame, "damaged": picture.is_corrupt}
 
 
 def assemble(
@@ -110,7 +119,7 @@ class _Joiner:
             yield self.last
 
     def check(self, log: DecodeLog) -> None:
-        unknown = [n for n in self._concealed if not self._index.is_known_damaged(n)]
+        unknown = [n for n in self._concealed if not self._index.is_known_lost(n)]
         if unknown and not log.errors:
             raise PlanMismatchError(
                 f"{len(unknown)} planned frames were not there, though nothing is damaged.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -98,15 +97,22 @@ def _coded_anew(segment: SegmentFileReader, first: int, last: int, report: ReadR
     for record in segment:
         if first <= record.ordinal < last:
             frame = decode_frame(record, planes)
-            if frame.concealed and report is not None:
-                report.concealed.append(frame.index)
+            _note(frame, report)
             yield frame
 
 
 def _reported(frames: Iterator[Frame], log: DecodeLog, report: ReadReport | None) -> Iterator[Frame]:
-    for frame in chain(frames):
-        if frame.concealed and report is not None:
-            report.concealed.append(frame.index)
+    for frame in frames:
+        _note(frame, report)
         yield frame
     if report is not None:
         report.errors.extend(log.errors)
+
+
+def _note(frame: Frame, report: ReadReport | None) -> None:
+    if report is None:
+        return
+    if frame.concealed:
+        report.concealed.append(frame.index)
+    elif frame.side_data and frame.side_data.get("damaged"):
+        report.damaged.append(frame.index)

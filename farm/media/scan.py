@@ -8,33 +8,22 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-from av import Packet
 
-from farm.errors import InputError
 from farm.media import limits
-from farm.media.clock import BestEffort, Unroller, durations
-from farm.media.decoder import DecodeLog, Stamp, decode_packets
+from farm.media.decoder import DecodeLog, decode_packets
 from farm.media.facts import PlateFacts
+from farm.media.fulldecode import ScannedFrame, decode_timeline, timeline_of
 from farm.media.packets import PacketReader, open_packets
 from farm.media.timeline import Timeline
 
+__all__ = ["ScannedFrame", "compare_timelines", "decode_timeline", "scan_frames", "scan_timeline"]
+
 _REORDER_WINDOW = 64
 """More packets than any codec holds back; frames older than that are certain even where there is no dts."""
-
-
-class ScannedFrame(NamedTuple):
-    """A frame as the scan finds it: its time stamp and length in ticks, key flag, and its packet's ordinal."""
-
-    pts: int
-    duration: int
-    key: bool
-    packet: int
 
 
 class PacketsNotEnoughError(Exception):
@@ -55,7 +44,7 @@ def scan_timeline(path: Path, facts: PlateFacts, *, on_frame: Callable[[ScannedF
                 on_frame(frame)
     except PacketsNotEnoughError:
         return decode_timeline(path, facts)
-    return timeline_of(frames, facts, decoded=False)
+    return timeline_of(frames, facts)
 
 
 def scan_frames(path: Path, facts: PlateFacts) -> Iterator[ScannedFrame]:
@@ -67,21 +56,6 @@ def scan_frames(path: Path, facts: PlateFacts) -> Iterator[ScannedFrame]:
     hidden = _undecodable_head(path, facts)
     with open_packets(path, facts) as reader:
         yield from _Presentation(hidden, facts.video.codec in limits.INTRA_ONLY).frames(reader)
-
-
-def timeline_of(
-    frames: list[ScannedFrame], facts: PlateFacts, *, decoded: bool, damaged: frozenset[int] = frozenset()
-) -> Timeline:
-    """A Timeline of scanned frames; `damaged` are ordinals of packets that give no picture. InputError when empty."""
-    if not frames:
-        raise InputError("Not one frame can be decoded.", where="the plate's picture", do="Check the file in a player.")
-    pts = np.array([f.pts for f in frames], np.int64)
-    key = np.array([f.key for f in frames], np.bool_)
-    packet = np.array([f.packet for f in frames], np.int64)
-    concealed = np.array([i for i, f in enumerate(frames) if f.packet in damaged], np.int64)
-    return Timeline(
-        facts.video.time_base, pts, durations(pts, frames[-1].duration), key, packet, concealed, decoded=decoded
-    )
 
 
 class _Presentation:
@@ -154,89 +128,6 @@ def _suspects(head: list[tuple[int, int | None, bool]]) -> set[int]:
     early = {ordinal for ordinal, _, _ in head[:first_key]}
     leading = {o for o, pts, _ in head[first_key:] if pts is not None and key_pts is not None and pts < key_pts}
     return early | leading
-
-
-@dataclass(frozen=True)
-class DecodedPlate:
-    """A timeline by full decode, and what went wrong on the way.
-
-    `damaged` lists the ordinals of packets that gave no picture because they could not be decoded; their frames are
-    in the timeline, and a reader repeats the frame before in their place.
-    """
-
-    timeline: Timeline
-    damaged: tuple[int, ...]
-    errors: tuple[tuple[int, str], ...]
-
-
-def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
-    """The timeline by decoding every frame: the truth where it differs from the packets'."""
-    return decode_plate(path, facts).timeline
-
-
-def decode_plate(path: Path, facts: PlateFacts) -> DecodedPlate:
-    """Decode everything once; see DecodedPlate. Raises InputError when no frame can be decoded."""
-    stamps: list[Stamp] = []
-    flags: list[tuple[bool, bool]] = []
-    log = DecodeLog()
-    with open_packets(path, facts) as reader:
-        packets = _noting_flags(reader, stamps, flags)
-        shown = [(d.ordinal, d.trigger) for d in decode_packets(reader.setup, packets, log) if d.ordinal is not None]
-    clock, unroller = BestEffort(stamps), Unroller(stamps)
-    all_key = facts.video.codec in limits.INTRA_ONLY
-    frames: list[ScannedFrame] = []
-    missing = _damaged(shown, stamps, flags, log, facts)
-    for ordinal, trigger in _with_missing(shown, missing, stamps):
-        known = stamps[ordinal].pts if ordinal in missing else clock.next(ordinal, trigger)
-        pts = unroller.next(known)
-        frames.append(ScannedFrame(pts, stamps[ordinal].duration, flags[ordinal][0] or all_key, ordinal))
-    timeline = timeline_of(frames, facts, decoded=True, damaged=missing)
-    return DecodedPlate(timeline, tuple(sorted(missing)), tuple(log.errors))
-
-
-def _noting_flags(reader: PacketReader, stamps: list[Stamp], flags: list[tuple[bool, bool]]) -> Iterator[Packet[Any]]:
-    for packet in reader.numbered(stamps):
-        flags.append((packet.is_keyframe, packet.is_discard))
-        yield packet
-
-
-def _damaged(
-    shown: list[tuple[int, int | None]],
-    stamps: list[Stamp],
-    flags: list[tuple[bool, bool]],
-    log: DecodeLog,
-    facts: PlateFacts,
-) -> frozenset[int]:
-    """Ordinals of packets that should have given a picture but did not.
-
-    Without a decoding error nothing is damaged: hidden pictures and second fields give none either. What lies before
-    the first picture shown has nothing that could be repeated in its place.
-    """
-    if not log.errors or not shown or facts.video.codec not in limits.ONE_PICTURE_A_PACKET:
-        return frozenset()
-    seen = {ordinal for ordinal, _ in shown}
-    start, start_pts = shown[0][0], stamps[shown[0][0]].pts
-    lost = set()
-    for ordinal in range(start + 1, len(stamps)):
-        pts, discard = stamps[ordinal].pts, flags[ordinal][1]
-        if ordinal not in seen and not discard and pts is not None and (start_pts is None or pts > start_pts):
-            lost.add(ordinal)
-    # Fields in packets of their own leave every second packet without a picture, damaged or not.
-    return frozenset(lost) if 2 * len(lost) < len(stamps) else frozenset()
-
-
-def _with_missing(
-    shown: list[tuple[int, int | None]], missing: frozenset[int], stamps: list[Stamp]
-) -> Iterator[tuple[int, int | None]]:
-    """The shown frames with the missing ones at their place in time."""
-    waiting = sorted(missing, key=lambda o: stamps[o].pts or 0)
-    for ordinal, trigger in shown:
-        pts = stamps[ordinal].pts
-        while waiting and pts is not None and (stamps[waiting[0]].pts or 0) < pts:
-            yield waiting.pop(0), None
-        yield ordinal, trigger
-    for ordinal in waiting:
-        yield ordinal, None
 
 
 def compare_timelines(by_packets: Timeline, by_decode: Timeline) -> str | None:

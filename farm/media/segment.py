@@ -47,15 +47,18 @@ def cut_segments(
     after: int = 0,
     lossless: bool = False,
 ) -> Iterator[Segment]:
-    """Segments of `ranges` (in order, from frame 0 on) as files in `folder`, each yielded when it is complete.
+    """Segments of `ranges` (which are in order) as files in `folder`, each yielded when it is complete.
 
     A segment can give the frames [first - before, last + after). `lossless` codes frames anew instead of copying
-    packets; it is chosen by itself where packets cannot be cut: no place to start decoding within reach, or frames
-    that are known not to decode. Raises InputError when the plate does not hold the packets that the timeline names.
+    packets; it is chosen by itself for chunks whose packets cannot be cut: no place to start decoding within reach, or
+    frames that are known not to decode. Those segments come after the others. Raises InputError when the plate does
+    not hold the packets that the timeline names.
     """
     index = FrameIndex.of(timeline)
+    # FFmpeg's HEVC decoder does not say which of its pictures are faulty: where one was lost, none is trusted.
+    lossless = lossless or (facts.video.codec == "hevc" and len(timeline.concealed) > 0)
     wants = (index.want(r.first, r.last, before, after) for r in ranges)
-    yield from cut_wants(path, facts, index, wants, folder, lossless=lossless or len(timeline.concealed) > 0)
+    yield from cut_wants(path, facts, index, wants, folder, lossless=lossless)
 
 
 def cut_wants(
@@ -82,6 +85,7 @@ class _Cutter:
         self._open: list[_Open] = []
         self._gop = _Spool()
         self._given_up: list[Want] = []
+        self._no_start = False
 
     def run(self, setup: DecoderSetup, codec: str, packets: Iterable[CodedPacket]) -> Iterator[Segment]:
         may_start = start_test(codec, setup.extradata_bytes)
@@ -95,7 +99,7 @@ class _Cutter:
                 self._write(encode_record(packet))
                 self._open_reached(setup, ordinal)
                 yield from self._finish(ordinal)
-                if not self._open and (self._given_up or self._next is None):
+                if not self._open and (self._no_start or self._next is None):
                     return
             self._check_end(ordinal)
             while self._open:
@@ -134,6 +138,11 @@ class _Cutter:
         run_up = want.begin - self._gop.start
         if self._gop.start < 0 or run_up > max(_MAX_RUN_UP, 3 * (want.high - want.low)):
             self._given_up.append(want)
+            self._no_start = True
+            return
+        if self._index.is_damaged_within(self._gop.start, want.end):
+            self._given_up.append(want)
+            self._next = next(self._wants, None)
             return
         header = SegmentHeader(
             coding="copy", first=want.first, last=want.last, low=want.low, high=want.high, setup=setup

@@ -28,6 +28,7 @@ class Timeline:
     packet: int64[n], which packet of the picture stream (counted from 0 in the order of the file) each frame comes
         from; empty in timelines that were not read from a plate.
     concealed: int64[m], indexes of frames that are known not to decode; each repeats the frame before it.
+    damaged: int64[k], indexes of frames that decode with faults in them (known only after a full decode).
     decoded: whether the frames were counted by decoding all of them, rather than by their packets.
     """
 
@@ -37,6 +38,7 @@ class Timeline:
     key: NDArray[np.bool_]
     packet: NDArray[np.int64] = field(default_factory=_nothing)
     concealed: NDArray[np.int64] = field(default_factory=_nothing)
+    damaged: NDArray[np.int64] = field(default_factory=_nothing)
     decoded: bool = False
 
     def __len__(self) -> int:
@@ -54,7 +56,7 @@ class Timeline:
         """A compact, versioned form (NumPy .npz)."""
         out = io.BytesIO()
         base = np.array([self.time_base.numerator, self.time_base.denominator], np.int64)
-        names = ("pts", "duration", "key", "packet", "concealed")
+        names = ("pts", "duration", "key", "packet", "concealed", "damaged")
         arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
         np.savez_compressed(out, version=np.int64(2), time_base=base, decoded=np.bool_(self.decoded), **arrays)
         return out.getvalue()
@@ -63,4 +65,5 @@ class Timeline:
     def from_bytes(cls, data: bytes) -> Timeline:
         with np.load(io.BytesIO(data), allow_pickle=False) as z:
             base = Fraction(int(z["time_base"][0]), int(z["time_base"][1]))
-            return cls(base, z["pts"], z["duration"], z["key"], z["packet"], z["concealed"], bool(z["decoded"]))
+            arrays = {name: z[name] for name in ("pts", "duration", "key", "packet", "concealed", "damaged")}
+            return cls(base, decoded=bool(z["decoded"]), **arrays)

@@ -1,0 +1,139 @@
+"""The timeline of a plate by decoding every frame of it: the truth, also about damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from av import Packet
+from numpy.typing import NDArray
+
+from farm.errors import InputError
+from farm.media import limits
+from farm.media.clock import BestEffort, Unroller, durations
+from farm.media.decoder import DecodeLog, Stamp, decode_packets
+from farm.media.facts import PlateFacts
+from farm.media.packets import PacketReader, open_packets
+from farm.media.timeline import Timeline
+
+
+class ScannedFrame(NamedTuple):
+    """A frame as a scan finds it: its time stamp and length in ticks, key flag, and its packet's ordinal."""
+
+    pts: int
+    duration: int
+    key: bool
+    packet: int
+
+
+class _Shown(NamedTuple):
+    ordinal: int
+    trigger: int | None
+    faulty: bool
+
+
+@dataclass
+class _Seen:
+    """What one pass over the packets brought: their clocks and flags, and the pictures they gave."""
+
+    stamps: list[Stamp] = field(default_factory=list)
+    keys: list[bool] = field(default_factory=list)
+    discards: list[bool] = field(default_factory=list)
+    shown: list[_Shown] = field(default_factory=list)
+
+    def noting(self, reader: PacketReader) -> Iterator[Packet[Any]]:
+        for packet in reader.numbered(self.stamps):
+            self.keys.append(packet.is_keyframe)
+            self.discards.append(packet.is_discard)
+            yield packet
+
+
+def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
+    """Every frame of a plain decode, with libavcodec's best-effort time stamps, made strictly increasing.
+
+    Frames whose packets could not be decoded are kept in their place (`concealed`), frames that came out with faults
+    are listed (`damaged`). Raises InputError when no frame can be decoded.
+    """
+    seen, log = _Seen(), DecodeLog()
+    with open_packets(path, facts) as reader:
+        for item in decode_packets(reader.setup, seen.noting(reader), log):
+            if item.ordinal is not None:
+                seen.shown.append(_Shown(item.ordinal, item.trigger, item.picture.is_corrupt))
+    clock, unroller = BestEffort(seen.stamps), Unroller(seen.stamps)
+    all_key = facts.video.codec in limits.INTRA_ONLY
+    lost = _lost(seen, facts) if log.errors else frozenset()
+    frames: list[ScannedFrame] = []
+    for ordinal, trigger, _ in _with_lost(seen, lost):
+        known = seen.stamps[ordinal].pts if ordinal in lost else clock.next(ordinal, trigger)
+        key = seen.keys[ordinal] or all_key
+        frames.append(ScannedFrame(unroller.next(known), seen.stamps[ordinal].duration, key, ordinal))
+    faulty = frozenset(s.ordinal for s in seen.shown if s.faulty)
+    return timeline_of(frames, facts, decoded=True, lost=lost, faulty=faulty)
+
+
+def timeline_of(
+    frames: list[ScannedFrame],
+    facts: PlateFacts,
+    *,
+    decoded: bool = False,
+    lost: frozenset[int] = frozenset(),
+    faulty: frozenset[int] = frozenset(),
+) -> Timeline:
+    """A Timeline of scanned frames. Raises InputError when there are none.
+
+    `lost` and `faulty` are the ordinals of packets that give no picture, and of those that give one with faults.
+    """
+    if not frames:
+        raise InputError("Not one frame can be decoded.", where="the plate's picture", do="Check the file in a player.")
+    pts = np.array([f.pts for f in frames], np.int64)
+    return Timeline(
+        facts.video.time_base,
+        pts,
+        durations(pts, frames[-1].duration),
+        np.array([f.key for f in frames], np.bool_),
+        np.array([f.packet for f in frames], np.int64),
+        _places(frames, lost),
+        _places(frames, faulty),
+        decoded,
+    )
+
+
+def _places(frames: list[ScannedFrame], ordinals: frozenset[int]) -> NDArray[np.int64]:
+    return np.array([i for i, f in enumerate(frames) if f.packet in ordinals], np.int64)
+
+
+def _lost(seen: _Seen, facts: PlateFacts) -> frozenset[int]:
+    """Ordinals of packets that should have given a picture but did not, in a stream that had decoding errors.
+
+    (Without errors none is lost: hidden pictures and second fields give no picture either.) What lies before the first
+    picture shown has nothing that could be repeated in its place.
+    """
+    if not seen.shown or facts.video.codec not in limits.ONE_PICTURE_A_PACKET:
+        return frozenset()
+    given = {s.ordinal for s in seen.shown}
+    start = seen.shown[0].ordinal
+    start_pts = seen.stamps[start].pts
+    lost = set()
+    for ordinal in range(start + 1, len(seen.stamps)):
+        pts = seen.stamps[ordinal].pts
+        if ordinal in given or seen.discards[ordinal] or pts is None:
+            continue
+        if start_pts is None or pts > start_pts:
+            lost.add(ordinal)
+    # Fields in packets of their own leave every second packet without a picture, damaged or not.
+    return frozenset(lost) if 2 * len(lost) < len(seen.stamps) else frozenset()
+
+
+def _with_lost(seen: _Seen, lost: frozenset[int]) -> Iterator[_Shown]:
+    """The pictures shown, with the lost ones at their place in time."""
+    waiting = sorted(lost, key=lambda o: seen.stamps[o].pts or 0)
+    for shown in seen.shown:
+        pts = seen.stamps[shown.ordinal].pts
+        while waiting and pts is not None and (seen.stamps[waiting[0]].pts or 0) < pts:
+            yield _Shown(waiting.pop(0), None, False)
+        yield shown
+    for ordinal in waiting:
+        yield _Shown(ordinal, None, False)

@@ -1,0 +1,105 @@
+"""A frame as people see it, small, for detectors: upright, square pixels, 8-bit BGR."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.media.facts import PlateFacts
+from farm.media.frame import Frame
+from farm.media.matrices import coding_of
+
+_REFERENCE_WHITE = 203.0
+"""Nits of diffuse white in PQ pictures (ITU-R BT.2408)."""
+
+
+def upright_preview(frame: Frame, facts: PlateFacts, max_side: int) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """(picture, affine): uint8 BGR (h, w, 3), no side over `max_side`, and the 2×3 map from its pixels to the frame's.
+
+    Turned and mirrored as the display matrix says, stretched to square pixels, never enlarged beyond that. The affine
+    maps pixel indexes (centre of the first pixel is 0, 0) to pixel indexes of the coded picture. PQ is tone-mapped so
+    that faces look as detectors know them; other transfers are shown as they are.
+    """
+    aspect = float(facts.video.sample_aspect_ratio or 1)
+    stretch_x, stretch_y = (aspect, 1.0) if aspect >= 1 else (1.0, 1.0 / aspect)
+    width, height = frame.width * stretch_x, frame.height * stretch_y
+    scale = min(1.0, max_side / max(width, height))
+    small_width, small_height = max(1, round(width * scale)), max(1, round(height * scale))
+    picture = _small_bgr(frame, small_width, small_height)
+    turn = _turn(facts.video.display_matrix)
+    upright = _turned(picture, turn)
+    return upright, _affine(frame, turn, upright.shape[1], upright.shape[0], small_width, small_height)
+
+
+def _small_bgr(frame: Frame, width: int, height: int) -> NDArray[np.uint8]:
+    coding = coding_of(frame)
+    planes = frame.planes[:1] if frame.format.family == "gray" else frame.planes[:3]
+    small = [_resized(plane, width, height) for plane in planes]
+    if frame.format.family == "gray":
+        neutral = np.full((height, width), float(1 << (frame.format.depth - 1)), np.float32)
+        small += [neutral, neutral]
+    elif frame.format.family == "rgb":
+        small = [small[2], small[0], small[1]]
+    rgb = cv2.transform(cv2.merge(small), coding.to_rgb)
+    if frame.colour.transfer == "smpte2084":
+        index = np.clip(np.rint(rgb * 1023.0), 0, 1023).astype(np.uint16)
+        rgb = _pq_to_sdr()[index]
+    bgr = np.clip(rgb[:, :, ::-1] * 255.0 + 0.5, 0, 255)
+    return np.ascontiguousarray(bgr.astype(np.uint8))
+
+
+def _resized(plane: NDArray[np.uint8] | NDArray[np.uint16], width: int, height: int) -> NDArray[np.float32]:
+    smaller = width < plane.shape[1] or height < plane.shape[0]
+    how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+    if (plane.shape[1], plane.shape[0]) == (width, height):
+        return plane.astype(np.float32)
+    return np.asarray(cv2.resize(plane, (width, height), interpolation=how), np.float32)
+
+
+@lru_cache(maxsize=1)
+def _pq_to_sdr() -> NDArray[np.float32]:
+    """SMPTE ST 2084's EOTF, diffuse white to 1, a soft shoulder, and a display gamma of 2.2, at 1024 codes."""
+    code = np.linspace(0.0, 1.0, 1024)
+    m1, m2 = 2610 / 16384, 2523 / 4096 * 128
+    c1, c2, c3 = 3424 / 4096, 2413 / 4096 * 32, 2392 / 4096 * 32
+    root = code ** (1 / m2)
+    nits = 10000.0 * (np.maximum(root - c1, 0) / (c2 - c3 * root)) ** (1 / m1)
+    light = nits / _REFERENCE_WHITE
+    shown = light * (1 + light / 16.0) / (1 + light)
+    return (np.clip(shown * 1.6, 0, 1) ** (1 / 2.2)).astype(np.float32)
+
+
+def _turn(matrix: tuple[int, ...] | None) -> NDArray[np.float64]:
+    """The 2×2 part of a display matrix as a turn by right angles, with or without a mirror (x right, y down)."""
+    if matrix is None:
+        return np.eye(2)
+    linear = np.array([[matrix[0], matrix[3]], [matrix[1], matrix[4]]], np.float64) / 65536.0
+    turn = np.rint(linear)
+    return turn if abs(np.linalg.det(turn)) == 1 and np.abs(turn).sum() == 2 else np.eye(2)
+
+
+def _turned(picture: NDArray[np.uint8], turn: NDArray[np.float64]) -> NDArray[np.uint8]:
+    if turn[0, 0] == 0:
+        picture = picture.transpose(1, 0, 2)
+    if turn[0].sum() < 0:
+        picture = picture[:, ::-1]
+    if turn[1].sum() < 0:
+        picture = picture[::-1]
+    return np.ascontiguousarray(picture)
+
+
+def _affine(
+    frame: Frame, turn: NDArray[np.float64], width: int, height: int, small_width: int, small_height: int
+) -> NDArray[np.float64]:
+    """Preview pixel index → coded pixel index; both picture areas are turned about their middles."""
+    back = np.linalg.inv(turn)
+    scale = np.diag([frame.width / small_width, frame.height / small_height])
+    middle_up = np.array([width, height]) / 2.0
+    middle_coded = np.array([small_width, small_height]) / 2.0
+    linear = scale @ back
+    # Indexes name pixel centres, half a pixel inside the area.
+    offset = scale @ (middle_coded + back @ (np.array([0.5, 0.5]) - middle_up)) - 0.5
+    return np.hstack([linear, offset[:, None]])
