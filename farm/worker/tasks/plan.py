@@ -13,7 +13,8 @@ from farm.media.encoders import chunk_encoder
 from farm.media.facts import PlateFacts
 from farm.media.probe import probe
 from farm.media.scan import scan_timeline
-from farm.media.segment import Segment, cut_segments
+from farm.media.segment import cut_segments
+from farm.media.segmentfile import Segment
 from farm.media.timeline import Timeline
 from farm.store import keys
 from farm.worker.task import TaskContext
