@@ -22,20 +22,28 @@ class Catalogue:
         self._folders = dict(folders)
 
     @classmethod
-    def load(cls, models_dir: Path | None = None, *more: Path) -> Catalogue:
-        """Read every *.toml of `models_dir` (the product's own where None) and of the folders in `more`.
+    def load(cls, extra: Path | None = None) -> Catalogue:
+        """The product's own catalogue, with the entries of the folder `extra` on top.
 
-        A later folder replaces entries of an earlier one: so an operator adds models, or pins a checksum that the
-        product does not know. Raises RecipeError, naming the file and the field, where an entry is not right.
+        So an operator adds models, or pins a checksum that the product does not know.
+        """
+        own = resource("models")
+        return cls.read(own) if extra is None or extra == own else cls.read(own, extra)
+
+    @classmethod
+    def read(cls, *folders: Path) -> Catalogue:
+        """Every *.toml of the folders; a later folder's entry replaces one of the same name.
+
+        Raises RecipeError, naming the file and the field, where an entry is not right.
         """
         specs: dict[str, ModelSpec] = {}
-        folders: dict[str, Path] = {}
-        for folder in (models_dir or resource("models"), *more):
+        places: dict[str, Path] = {}
+        for folder in folders:
             for path in sorted(folder.glob("*.toml")):
                 spec = _read(path)
                 specs[spec.name] = spec
-                folders[spec.name] = folder
-        catalogue = cls(specs, folders)
+                places[spec.name] = folder
+        catalogue = cls(specs, places)
         catalogue._check_references()
         return catalogue
 

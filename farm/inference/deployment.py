@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,9 @@ from pathlib import Path
 from farm.errors import InputError
 from farm.inference.catalogue import Catalogue
 from farm.inference.library import ModelLibrary, ObjectShelf
+from farm.inference.opening import EngineDir
+from farm.inference.providers import ProviderSettings
+from farm.inference.session import Models
 
 
 class Acceptances:
@@ -49,12 +52,35 @@ class Acceptances:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What `farm models` and the workers share."""
+    """What `farm models` and the workers share. engines: the folder of compiled engines."""
 
     catalogue: Catalogue
     library: ModelLibrary
     acceptances: Acceptances
     engines: Path
+
+    def open_models(
+        self,
+        *,
+        providers: Iterable[str],
+        threads: int = 1,
+        allowed_licences: Iterable[str] = (),
+        settings: ProviderSettings | None = None,
+        engine_dir: EngineDir | None = None,
+        free_batches: bool = False,
+    ) -> Models:
+        """The models as a worker uses them: pulled weights found, accepted licences known."""
+        return Models(
+            self.catalogue,
+            providers=providers,
+            threads=threads,
+            allowed_licences=allowed_licences,
+            accepted=self.acceptances.by_name(),
+            library=self.library,
+            settings=settings,
+            engine_dir=engine_dir,
+            free_batches=free_batches,
+        )
 
 
 def open_deployment(home: Path, extra: Path | None = None, *, shelf: ObjectShelf | None = None) -> Deployment:
@@ -64,7 +90,7 @@ def open_deployment(home: Path, extra: Path | None = None, *, shelf: ObjectShelf
     """
     if extra is not None and not extra.is_dir():
         raise InputError("There is no such folder.", where=str(extra), do="Correct FARM_MODELS_DIR.")
-    catalogue = Catalogue.load(None, *((extra,) if extra else ()))
+    catalogue = Catalogue.load(extra)
     place = home / "models"
     return Deployment(
         catalogue=catalogue,

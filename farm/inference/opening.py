@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from farm.errors import RecipeError
+from farm.errors import InfrastructureError, RecipeError
 from farm.inference import providers as ep
 from farm.inference.spec import ModelSpec
 
-EngineDir = Callable[[ModelSpec, str], Path | None]
-"""The engine folder of a model at a precision, which no other weights may share."""
+EngineDir = Callable[[ModelSpec, str, str, Path], Path | None]
+"""The engine folder of (model, precision, provider, weights), which no other weights share; may take a build's time."""
 
 _QUIET = 3  # errors only: ONNX Runtime warns of every missing GPU at start
 _PLUGINS = {ep.TENSORRT_RTX: "onnxruntime_ep_nv_tensorrt_rtx"}
@@ -88,15 +88,15 @@ class Opener:
         ort = runtime()
         options = session_options(ort, spec, self.threads)
         source = model if isinstance(model, bytes) else str(model)
-        folder = self.engine_dir(spec, precision) if self.engine_dir is not None else None
+        if provider not in _PLUGINS and provider not in ort.get_available_providers():
+            raise _NotHereError("not in this build of ONNX Runtime")
+        folder = self._engines(spec, precision, provider, model)
         settings = replace(self.settings, engine_dir=folder, fp16="fp16" in precision)
         if provider in _PLUGINS:
             devices = plugin_devices(ort, provider, _PLUGINS[provider])
             options.add_provider_for_devices(devices, ep.setup(provider, settings)[1])
             chain: Sequence[ep.Setup] = ()
         else:
-            if provider not in ort.get_available_providers():
-                raise _NotHereError("not in this build of ONNX Runtime")
             chain = [ep.setup(provider, settings)]
             if provider != ep.CPU:
                 _preload_cuda()
@@ -109,6 +109,15 @@ class Opener:
         if session.get_providers()[0] != provider:
             raise _NotHereError("ONNX Runtime could not start it on this machine")
         return session
+
+    def _engines(self, spec: ModelSpec, precision: str, provider: str, model: Path | bytes) -> Path | None:
+        """The engine folder; a rewritten graph (bytes) has other weights than the file, and gets none."""
+        if self.engine_dir is None or isinstance(model, bytes):
+            return None
+        try:
+            return self.engine_dir(spec, precision, provider, model)
+        except (RecipeError, InfrastructureError) as error:
+            raise _NotHereError(error.what) from error
 
     def _freed(self, spec: ModelSpec, precision: str, provider: str, path: Path, session: Any) -> Any:
         """A session on the same network with a free batch axis, or `session` where that is not the same network."""

@@ -132,7 +132,7 @@ def operator_entry(folder: Path, *, sha256: str, name: str = "mine") -> Catalogu
     text = source.replace('name = "yunet"', f'name = "{name}"').replace("bundled = true", "")
     (folder / f"{name}.toml").write_text(text.replace(f'sha256 = "{known}"', sha256))
     (folder / "licences").mkdir()
-    return Catalogue.load(folder)
+    return Catalogue.read(folder)
 
 
 def test_weights_with_another_checksum_never_run(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def library(folder: Path, *, sources: list[str] | None = None, pinned: bool = Tr
     catalogue = folder / "catalogue"
     catalogue.mkdir(exist_ok=True)
     (catalogue / "toy.toml").write_text(text.replace("'", '"'))
-    return ModelLibrary(Catalogue.load(catalogue), folder / "home", **more)  # type: ignore[arg-type]
+    return ModelLibrary(Catalogue.read(catalogue), folder / "home", **more)  # type: ignore[arg-type]
 
 
 def puller(store: ModelLibrary, waits: list[float] | None = None, **more: object) -> Puller:

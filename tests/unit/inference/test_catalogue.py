@@ -101,7 +101,7 @@ def test_an_unknown_model_is_named(tmp_path: Path) -> None:
 )
 def test_a_wrong_entry_is_refused_with_its_field(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(says)):
-        Catalogue.load(write(tmp_path, MINIMAL.replace(old, new, 1)))
+        Catalogue.read(write(tmp_path, MINIMAL.replace(old, new, 1)))
 
 
 def test_a_later_folder_replaces_an_entry(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_later_folder_replaces_an_entry(tmp_path: Path) -> None:
     second.mkdir()
     write(first, MINIMAL)
     write(second, MINIMAL.replace("A toy", "My toy"))
-    assert Catalogue.load(first, second).spec("toy").title == "My toy"
-    assert Catalogue.load(first, second).folder("toy") == second
+    assert Catalogue.read(first, second).spec("toy").title == "My toy"
+    assert Catalogue.read(first, second).folder("toy") == second
 
 
 def test_needs_come_before_what_needs_them() -> None:
@@ -120,7 +120,7 @@ def test_needs_come_before_what_needs_them() -> None:
 
 
 def entry(tmp_path: Path, licence_class: str) -> ModelSpec:
-    return Catalogue.load(write(tmp_path, MINIMAL.replace('class = "permissive"', f'class = "{licence_class}"'))).spec(
+    return Catalogue.read(write(tmp_path, MINIMAL.replace('class = "permissive"', f'class = "{licence_class}"'))).spec(
         "toy"
     )
 

@@ -91,7 +91,7 @@ def test_without_cpu_in_the_chain_nothing_falls_back_to_it(play: Any) -> None:
 
 def test_tensorrt_gets_an_engine_folder_of_this_model_alone(play: Any, tmp_path: Path) -> None:
     played = play(PlayedRuntime((ep.TENSORRT,)))
-    opener = Opener((ep.TENSORRT,), engine_dir=lambda spec, precision: tmp_path / f"{spec.name}-{precision}")
+    opener = Opener((ep.TENSORRT,), engine_dir=lambda spec, precision, *_: tmp_path / f"{spec.name}-{precision}")
     assert opener.open(SPEC, "fp16", Path("weights.onnx")).actual == ep.TENSORRT
     options = played.asked[0][0][1]
     assert options["trt_engine_cache_path"] == str(tmp_path / "sface-fp16")
