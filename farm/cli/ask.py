@@ -18,6 +18,9 @@ from farm.provenance.consent import Consent
 from farm.recipe import preset
 
 DEFAULT_DELIVERABLE = "h264"
+REPLACED = "replaced"
+"""Label of the reference picture that --replace gives."""
+
 _BY_SUFFIX = {".mp4": "h264", ".m4v": "h264", ".mkv": "ffv1", ".mov": "prores"}
 
 Command = Callable[..., Any]
@@ -38,6 +41,10 @@ _OPTIONS = (
         help="Who gets the identity: `lead` (most screen time), `all`, or a cast member's id, each with =NAME.",
     ),
     click.option(
+        "--replace", type=click.Path(path_type=Path), metavar="FACE.jpg",
+        help="Replace the person of the plate who is shown here, wherever they appear; instead of --map.",
+    ),
+    click.option(
         "--face", type=click.IntRange(0, 99), help="Which face of a picture with several, from the left, from 0."
     ),
     click.option("--grant", type=click.Path(path_type=Path), help="The signed consent of the person shown."),
@@ -52,7 +59,7 @@ def asking(command: Command) -> Command:
     @wraps(command)
     def wrapper(**given: Any) -> Any:
         names = (
-            "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "face", "grant", "title",
+            "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant", "title",
             "priority",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
@@ -72,6 +79,7 @@ class Asked:
     deliverables: tuple[str, ...] = ()
     chunk_seconds: float | None = None
     mapping: tuple[str, ...] = ()
+    replace: Path | None = None
     face: int | None = None
     grant: Path | None = None
     title: str = ""
@@ -83,6 +91,8 @@ class Asked:
         for given in self.identities:
             label, path = _split_identity(given)
             found.setdefault(label, []).append(path)
+        if self.replace is not None:
+            found[REPLACED] = [self.replace]
         object.__setattr__(self, "pictures", found)
 
     @property
@@ -122,11 +132,21 @@ class Asked:
             recipe=self.recipe,
             deliverables=deliverables,
             identities=identities,
-            mapping=mapping_request(self.mapping),
+            mapping=self._mapping(),
             consent=consent,
             chunk_seconds=self.chunk_seconds,
             priority=self.priority,
         )
+
+    def _mapping(self) -> dict[str, Any] | None:
+        if self.replace is None:
+            return mapping_request(self.mapping)
+        if self.mapping:
+            raise InputError("It was said twice who is to be replaced.", where="--replace", do="Leave out --map.")
+        identity = next((label for label in self.pictures if label != REPLACED), None)
+        if identity is None:
+            raise InputError("It was not said who is put in.", where="--identity", do="Add --identity FACE.jpg.")
+        return {"mode": "reference", "references": {REPLACED: identity}}
 
     def blamed(self, error: FarmError) -> FarmError:
         """The same error, naming the file as it is called here instead of the part of the upload."""

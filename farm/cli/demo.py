@@ -24,13 +24,14 @@ DELIVERABLE = "h264"
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; by default in FARM_HOME.")
 @click.option("--json", "as_json", is_flag=True, help="Print the finished job as JSON.")
 def demo(seconds: int, output: Path | None, as_json: bool) -> None:
-    """Make the sample plate, replace the leading person's face in it, and say what was verified."""
+    """Make the sample plate, put one of its two people's faces onto the other, and say what was verified."""
     folder = load_settings().home / "demo"
     plate = sample_plate(folder, seconds)
     out = output or folder / "demo.mp4"
     asked = Asked(
         plate=plate,
         identities=(str(portrait_picture(IDENTITIES[1])),),
+        replace=portrait_picture(IDENTITIES[0]),
         recipe="swap",
         title="Demo",
         chunk_seconds=min(10.0, max(1.0, seconds / 3)),
