@@ -205,7 +205,7 @@ class _Here:
         """ "yes", or the first thing that stands in the way."""
         if spec.not_built:
             return "not built"
-        for part in self.catalogue.with_needs(spec.name):
+        for part in reversed(self.catalogue.with_needs(spec.name)):
             try:
                 self.policy.check(part)
             except PolicyError:
@@ -237,9 +237,8 @@ class _Here:
         for words, tensors in (("input", spec.inputs), ("output", spec.outputs)):
             for tensor in tensors:
                 detail = " ".join(part for part in (tensor.layout, tensor.colour, tensor.template) if part)
-                lines.append(
-                    f"{words:<9} {tensor.name} {'×'.join(map(str, tensor.shape))} {tensor.dtype} {tensor.kind} {detail}".rstrip()
-                )
+                shape = "×".join(map(str, tensor.shape))
+                lines.append(f"{words:<9} {tensor.name} {shape} {tensor.dtype} {tensor.kind} {detail}".rstrip())
         measured = "measured" if spec.runtime.memory_measured else "estimated"
         return [*lines, f"memory    {spec.runtime.memory_mib} MiB ({measured})"]
 
