@@ -98,7 +98,10 @@ class Dependency(Base):
 
 
 class Plate(Base):
-    """The video to be changed. `facts` is PlateFacts as JSON and `timeline_key` the whole Timeline, once planned."""
+    """The video to be changed. `facts` is PlateFacts as JSON and `timeline_key` the whole Timeline, once planned.
+
+    `by_decode`: its packets promised other frames than its decoder gives, so the timeline comes from a full decode.
+    """
 
     __tablename__ = "plate"
     __table_args__ = (
@@ -114,6 +117,7 @@ class Plate(Base):
     facts: Mapped[dict[str, Any] | None]
     timeline_key: Mapped[str | None]
     frames: Mapped[int | None]
+    by_decode: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
 class IdentityRow(Base):
@@ -150,6 +154,7 @@ class Deliverable(Base):
 
     __tablename__ = "deliverable"
     __table_args__ = (
+        Index("ix_deliverable_job", "job_id"),
         Index("uq_deliverable_current", "job_id", "name", unique=True, postgresql_where=text("current")),
         CheckConstraint("size >= 0", name="size"),
     )

@@ -89,7 +89,8 @@ class Chunk(Base):
     """Frames [first, last) of the plate, the segment that holds them, and the result that was accepted.
 
     `plan` is whatever the planner wants the renderer to know (context frames, the key of its part of the timeline);
-    `outputs` maps a deliverable's name to its object. `as_is` says that a person accepted the plate's own frames.
+    `outputs` maps a deliverable's name to its object. `as_is` says that a person accepted the plate's own frames;
+    `by_decode` that it was planned by decoding (see Plate).
     """
 
     __tablename__ = "chunk"
@@ -110,6 +111,7 @@ class Chunk(Base):
     segment_sha256: Mapped[str] = mapped_column(String(64))
     segment_size: Mapped[int] = mapped_column(BigInteger)
     plan: Mapped[dict[str, Any]] = empty_json()
+    by_decode: Mapped[bool] = mapped_column(server_default=text("false"))
     as_is: Mapped[bool] = mapped_column(server_default=text("false"))
     attempt_id: Mapped[str | None] = mapped_column(String(26))
     outputs: Mapped[dict[str, Any] | None]
@@ -168,6 +170,7 @@ class Block(Base):
     """A worker that failed too many chunks of a job gets no more of that kind of its tasks until it is forgiven."""
 
     __tablename__ = "block"
+    __table_args__ = (Index("ix_block_job", "job_id"),)
 
     worker_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     job_id: Mapped[str] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)

@@ -19,6 +19,7 @@ Working (a worker's slot)
     publish_plate, publish_chunk, publish_timeline, open_cast, publish_mapping(session, lease, ...)
     finish(session, lease, PlanResult | CastResult | RenderResult | MergeResult)
     fail(session, lease, error_class, message) -> TaskState
+    replan(session, lease, reason)                    PlanMismatchError: plan again by decoding, instead of failing
 
 The plan task publishes facts, then chunk after chunk, then the timeline, then finishes with the number of chunks and
 frames. The cast task (only where the recipe changes faces) opens when the plan has finished or called `open_cast`,
@@ -37,7 +38,7 @@ from farm.jobs.claim import claim
 from farm.jobs.commands import accept_as_is, cancel, choose_mapping, pause, requeue, resume, set_priority
 from farm.jobs.fail import expire, fail
 from farm.jobs.finish import finish
-from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_plate, publish_timeline
+from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_plate, publish_timeline, replan
 from farm.jobs.policy import Policy
 from farm.jobs.report import heartbeat
 from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, PlateRef
@@ -100,6 +101,7 @@ __all__ = [
     "publish_mapping",
     "publish_plate",
     "publish_timeline",
+    "replan",
     "requeue",
     "resume",
     "set_priority",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from farm.db.tables import Job, Task
+from farm.db.tables import Chunk, Job, Plate, Task
 from farm.jobs import moves
 from farm.jobs.policy import DEFAULT
 from farm.jobs.states import FINAL_JOB_STATES, JobState, TaskKind, TaskState
@@ -44,7 +44,12 @@ def advance(session: Session, job: Job, *, failed_share: float = DEFAULT.failed_
     if TaskKind.PLAN in done and counts[TaskKind.CAST, TaskState.WAITING]:
         _open(session, job, TaskKind.CAST, "Every segment is there.")
     if mapping_decided(job) and counts[TaskKind.RENDER, TaskState.WAITING]:
-        _open(session, job, TaskKind.RENDER, "The segment is there and the mapping is decided.")
+        # where the plate is planned anew, a chunk waits until that plan has come to it
+        planned = (
+            select(Chunk.task_id).join(Plate, Plate.job_id == Chunk.job_id).where(Chunk.by_decode == Plate.by_decode)
+        )
+        reason = "The segment is there and the mapping is decided."
+        _open(session, job, TaskKind.RENDER, reason, Task.id.in_(planned.where(Chunk.job_id == job.id)))
         counts = count_tasks(session, job.id)
     if TaskKind.PLAN in done:
         _close(session, job, counts, failed_share)
@@ -55,8 +60,9 @@ def advance(session: Session, job: Job, *, failed_share: float = DEFAULT.failed_
         _settle(session, job)
 
 
-def _open(session: Session, job: Job, kind: TaskKind, reason: str) -> None:
-    moves.move_tasks(session, job, [TaskState.WAITING], moves.ready_state(job), reason, where=[Task.kind == kind])
+def _open(session: Session, job: Job, kind: TaskKind, reason: str, *where: ColumnElement[bool]) -> None:
+    only = [Task.kind == kind, *where]
+    moves.move_tasks(session, job, [TaskState.WAITING], moves.ready_state(job), reason, where=only)
 
 
 def _any_open(counts: Counts, kind: TaskKind) -> bool:

@@ -93,7 +93,11 @@ def _lose(session: Session, held: Held, reason: str, policy: Policy) -> None:
     attempt = held.attempt
     attempt.error_class, attempt.error = "lost", reason
     moves.end_attempt(session, attempt, held.task, held.job, AttemptState.EXPIRED, reason)
-    _conclude(session, held, judge_lost(_tries(session, held), policy), reason, policy)
+    tries = _tries(session, held)
+    # a worker that was told to stop and did so without a word has not died of the task
+    stopping = held.job.state in (JobState.PAUSING, JobState.CANCELLING)
+    verdict = judge(ErrorClass.INTERRUPTED, tries, 1, policy) if stopping else judge_lost(tries, policy)
+    _conclude(session, held, verdict, reason, policy)
 
 
 def _tries(session: Session, held: Held) -> Tries:

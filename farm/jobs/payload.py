@@ -28,6 +28,7 @@ def load_claim(session: Session, slot: Slot, lease: Lease, taken: Row[Any]) -> C
             Plate.facts,
             Plate.frames,
             Plate.timeline_key,
+            Plate.by_decode,
         )
         .join(Plate, Plate.job_id == Job.id)
         .join(Project, Project.id == Job.project_id)
@@ -52,6 +53,7 @@ def load_claim(session: Session, slot: Slot, lease: Lease, taken: Row[Any]) -> C
         else None,
         chunks=tuple(chunk_task(c) for c in _chunks(session, lease.job_id)) if kind is TaskKind.CAST else (),
         done=tuple(_chunk_done(c) for c in _chunks(session, lease.job_id)) if kind is TaskKind.MERGE else (),
+        plan_by_decode=row.by_decode,
         plan_finished=kind is TaskKind.MERGE or plan_finished(session, lease.job_id),
     )
 

@@ -12,12 +12,13 @@ from sqlalchemy.orm import Session
 
 from farm.db.ids import new_id
 from farm.db.tables import Chunk, Job, Plate, Task
-from farm.errors import ConflictError
+from farm.errors import ConflictError, InputError
 from farm.jobs import lanes, moves
 from farm.jobs.advance import advance, mapping_decided
+from farm.jobs.payload import plan_finished
 from farm.jobs.report import hold
 from farm.jobs.request import JobRequest
-from farm.jobs.states import TaskKind, TaskState
+from farm.jobs.states import AttemptState, TaskKind, TaskState
 from farm.jobs.wire import ChunkPlan, Lease
 
 _FIELDS = ("first", "last", "seconds", "segment_key", "segment_sha256", "segment_size", "plan")
@@ -53,6 +54,7 @@ def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan) -> None:
     held = hold(session, lease, TaskKind.PLAN)
     job = held.job
     values = {name: getattr(chunk, name) for name in _FIELDS}
+    values["by_decode"] = session.scalars(select(Plate.by_decode).where(Plate.job_id == job.id)).one()
     known = session.scalar(select(Chunk).where(Chunk.job_id == job.id, Chunk.position == chunk.position))
     if known is None:
         _add(session, job, chunk.position, values)
@@ -116,6 +118,40 @@ def publish_mapping(session: Session, lease: Lease, mapping: dict[str, Any]) -> 
     if held.job.mapping is None:
         held.job.mapping, held.job.mapping_by = mapping, "farm"
     advance(session, held.job)
+
+
+def replan(session: Session, lease: Lease, reason: str) -> None:
+    """Report that decoding gives other frames than the plan promised: the plate is planned again by a full decode.
+
+    The reporting attempt ends here, without a result and at no cost; its task waits for the new plan. Chunks that come
+    out the same stay as they are.
+    InputError when the plan was made by decoding already: then the plate itself is at fault, report that with `fail`.
+    """
+    held = hold(session, lease)
+    job = held.job
+    plate = session.scalars(select(Plate).where(Plate.job_id == job.id).with_for_update()).one()
+    if plate.by_decode and plan_finished(session, job.id):
+        raise InputError(
+            f"The plate decodes to other frames each time: {reason}",
+            where=f"job {job.id}",
+            do="Repair the plate, or convert it to an intermediate format, and submit it again.",
+        )
+    moves.end_attempt(session, held.attempt, held.task, job, AttemptState.INTERRUPTED, reason)
+    again = "The plate is planned again, by decoding."
+    moves.move_task(session, held.task, TaskState.WAITING, again, attempt=held.attempt)
+    if not plate.by_decode:
+        plate.by_decode = True
+        _plan_again(session, job, again)
+    advance(session, job)
+
+
+def _plan_again(session: Session, job: Job, reason: str) -> None:
+    both = Task.kind.in_((TaskKind.PLAN, TaskKind.MERGE))
+    moves.supersede(session, job, reason, where=[both])
+    begun = [state for state in TaskState if state is not TaskState.WAITING]
+    moves.move_tasks(session, job, begun, TaskState.WAITING, reason, where=[both])
+    plan = [Task.kind == TaskKind.PLAN]
+    moves.move_tasks(session, job, [TaskState.WAITING], moves.ready_state(job), reason, where=plan)
 
 
 def check_plan(session: Session, job: Job, chunks: int, frames: int) -> None:

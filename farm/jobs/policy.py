@@ -14,6 +14,7 @@ class Policy:
     lease_seconds: an attempt that is silent for so long is lost.
     heartbeat_seconds: how often an attempt reports, and so how soon it hears of a cancel.
     heartbeats_per_second: all workers together; with more of them each reports less often.
+    stop_seconds: an attempt that was told to stop has so long to hand its task back before it is taken from it.
     lost_limit: a task on which so many workers died is not given to another one.
     shrink_limit: how often a task may run out of memory, with half the batch each time.
     hand_back_limit: how often a task may be handed back; only a loop reaches it.
@@ -30,6 +31,7 @@ class Policy:
     lease_seconds: float = 30.0
     heartbeat_seconds: float = 2.0
     heartbeats_per_second: float = 2000.0
+    stop_seconds: float = 10.0
     lost_limit: int = 3
     shrink_limit: int = 6
     hand_back_limit: int = 100

@@ -26,12 +26,13 @@ _STOP = {
 _SUPERSEDED = "superseded"
 _DRAINING = "draining"
 
-# The lease of an attempt that has been told to stop is not made longer: a worker that does not listen loses it.
+# The lease of an attempt that has been told to stop is made shorter: a worker that does not listen soon loses it.
 _BEAT = text("""
     UPDATE attempt SET
         beat_at = clock_timestamp(),
         lease_until = CASE WHEN j.state IN ('queued', 'running', 'awaiting_cast', 'merging')
-            THEN clock_timestamp() + make_interval(secs => greatest(:lease, 4 * beat.seconds)) ELSE lease_until END,
+            THEN clock_timestamp() + make_interval(secs => greatest(:lease, 4 * beat.seconds))
+            ELSE least(lease_until, clock_timestamp() + make_interval(secs => :stop)) END,
         progress_at = CASE WHEN frames_done <> :frames OR note <> :note THEN clock_timestamp() ELSE progress_at END,
         frames_done = :frames, fps = :fps, note = :note, environment = environment || :environment
     FROM job j,
@@ -59,6 +60,7 @@ def heartbeat(session: Session, lease: Lease, progress: Progress, policy: Policy
             "note": progress.note,
             "environment": progress.environment,
             "lease": policy.lease_seconds,
+            "stop": policy.stop_seconds,
             "heartbeat": policy.heartbeat_seconds,
             "per_second": policy.heartbeats_per_second,
         },

@@ -106,7 +106,8 @@ class Claim(Plain):
 
     `facts`: PlateFacts as JSON, once planned. `frames`, `timeline_key`: once the scan has ended. `mapping`: the decided
     mapping. `chunk`: a render task's. `chunks`: a cast task's (those planned so far) and a merge task's (`done`).
-    `shrunk`: how often this task ran out of memory; halve the batch as many times.
+    `shrunk`: how often this task ran out of memory; halve the batch as many times. `plan_by_decode`: a plan by packets
+    was wrong (see `replan`); a plan task must decode the whole plate.
     """
 
     wire: int = WIRE
@@ -125,6 +126,7 @@ class Claim(Plain):
     chunks: tuple[ChunkTask, ...] = ()
     done: tuple[ChunkDone, ...] = ()
     plan_finished: bool = False
+    plan_by_decode: bool = False
 
 
 class Progress(Plain):

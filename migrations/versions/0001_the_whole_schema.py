@@ -313,6 +313,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name=op.f("fk_block_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("worker_id", "job_id", "kind", name=op.f("pk_block")),
     )
+    op.create_index("ix_block_job", "block", ["job_id"], unique=False)
     op.create_table(
         "deliverable",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -334,6 +335,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name=op.f("fk_deliverable_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_deliverable")),
     )
+    op.create_index("ix_deliverable_job", "deliverable", ["job_id"], unique=False)
     op.create_index(
         "uq_deliverable_current", "deliverable", ["job_id", "name"], unique=True, postgresql_where=sa.text("current")
     )
@@ -392,6 +394,7 @@ def upgrade() -> None:
         sa.Column("facts", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
         sa.Column("timeline_key", sa.String(), nullable=True),
         sa.Column("frames", sa.Integer(), nullable=True),
+        sa.Column("by_decode", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.CheckConstraint("(object_key IS NULL) <> (uri IS NULL)", name=op.f("ck_plate_one_place")),
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name=op.f("fk_plate_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("job_id", name=op.f("pk_plate")),
@@ -553,6 +556,7 @@ def upgrade() -> None:
             server_default=sa.text("'{}'::jsonb"),
             nullable=False,
         ),
+        sa.Column("by_decode", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("as_is", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("attempt_id", sa.String(length=26), nullable=True),
         sa.Column("outputs", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
@@ -614,7 +618,9 @@ def downgrade() -> None:
     op.drop_index("ix_dependency_needs", table_name="dependency")
     op.drop_table("dependency")
     op.drop_index("uq_deliverable_current", table_name="deliverable", postgresql_where=sa.text("current"))
+    op.drop_index("ix_deliverable_job", table_name="deliverable")
     op.drop_table("deliverable")
+    op.drop_index("ix_block_job", table_name="block")
     op.drop_table("block")
     op.drop_index("ix_lane_open", table_name="lane", postgresql_where=sa.text("open"))
     op.drop_table("lane")

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from farm import jobs
 from farm.db.engine import Sessions, transact
 from farm.db.tables import Deliverable, Event, Job, Project
-from farm.errors import ConflictError, NotFoundError, StaleLeaseError
+from farm.errors import ConflictError, InputError, NotFoundError, StaleLeaseError
 from farm.jobs import JobState, TaskKind, TaskState
 from tests.integration.jobs.hands import SHA, Hands, chunk, request
 
@@ -187,3 +187,32 @@ def test_the_request_is_checked_before_anything_is_written() -> None:
         request(plate={"object_key": "a"})
     with pytest.raises(ValueError, match="once only"):
         request(deliverables=["review", "review"])
+
+
+def test_a_plan_that_decoding_refutes_is_made_again(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    job = hands.submit()
+    hands.plan(3)
+    hands.finish(hands.must_claim())
+    running, refuting = hands.must_claim(), hands.must_claim()
+    transact(sessions, lambda s: jobs.replan(s, refuting.lease, "Chunk 2 has 9 frames, not 10."))
+    assert hands.tasks(job, TaskKind.RENDER) == [TaskState.DONE, TaskState.RUNNING, TaskState.WAITING]
+    plan = hands.must_claim()
+    assert plan.kind is TaskKind.PLAN
+    assert plan.plan_by_decode
+    hands.publish(plan, 0, 1)
+    moved = chunk(2, segment="2" * 64)
+    transact(sessions, lambda s: jobs.publish_chunk(s, plan.lease, moved))
+    assert hands.beat(running).alive, "what came out the same goes on"
+    transact(sessions, lambda s: jobs.replan(s, running.lease, "It is wrong, too, and noticed it late."))
+    assert hands.tasks(job, TaskKind.RENDER) == [TaskState.DONE, TaskState.READY, TaskState.READY]
+    hands.finish(plan)
+    hands.finish(hands.must_claim())
+    last = hands.must_claim()
+    assert last.chunk is not None
+    assert last.chunk.segment_sha256 == "2" * 64
+    with pytest.raises(InputError, match="other frames each time"):
+        transact(sessions, lambda s: jobs.replan(s, last.lease, "again"))
+    hands.finish(last)
+    hands.work()
+    assert hands.state(job) is JobState.COMPLETED
