@@ -51,7 +51,7 @@ def show(name: str, licence: bool, as_json: bool) -> None:
     if licence:
         click.echo(here.catalogue.licence_text(name))
     elif as_json:
-        print_json({**spec.model_dump(mode="json", by_alias=True), **here.summary(spec)})
+        print_json({**spec.model_dump(mode="json", by_alias=True), "here": here.summary(spec)})
     else:
         for line in here.describe(spec):
             click.echo(line)
