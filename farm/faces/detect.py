@@ -68,12 +68,14 @@ class Detector:
     def _upright(self, picture: NDArray[np.uint8]) -> list[Detection]:
         height, width = picture.shape[:2]
         factor = SIDE / max(height, width)
-        canvas = np.zeros((SIDE, SIDE, 3), np.uint8)
         fitted = (max(1, round(width * factor)), max(1, round(height * factor)))
         mode = cv2.INTER_AREA if factor < 1 else cv2.INTER_LINEAR
-        canvas[: fitted[1], : fitted[0]] = cv2.resize(picture, fitted, interpolation=mode)
+        tensor = np.zeros((1, 3, SIDE, SIDE), np.float32)
+        small = cv2.resize(picture, fitted, interpolation=mode)
+        for channel, plane in enumerate(cv2.split(small)):
+            tensor[0, channel, : fitted[1], : fitted[0]] = plane
         scale = np.array([width / fitted[0], height / fitted[1]])
-        outputs = self._network.run(input=canvas.astype(np.float32).transpose(2, 0, 1)[None])
+        outputs = self._network.run(input=tensor)
         box, five, score = _decode(outputs, self._min_score)
         kept = _suppress(box, score)
         faces = [Detection(box[i] * np.tile(scale, 2), five[i] * scale, float(score[i])) for i in kept]

@@ -29,16 +29,25 @@ def eyeballs(points: NDArray[np.floating], shape: tuple[int, int]) -> Mask:
     return np.maximum(*(filled_outline(points[list(outline)], shape) for outline, _, _ in _EYES))
 
 
-def irises(points: NDArray[np.floating], shape: tuple[int, int]) -> Mask:
-    """The irises as far as the lids leave them, with soft edges, on a canvas (h, w)."""
-    row, column = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
-    mask = np.zeros(shape, np.float32)
+def irises(points: NDArray[np.floating], shape: tuple[int, ...]) -> list[tuple[slice, slice, Mask]]:
+    """Both irises as far as the lids leave them, with soft edges: rows, columns and mask on a canvas (h, w).
+
+    An iris that lies beside the canvas is left out.
+    """
+    found = []
     for outline, centre, ring in _EYES:
         radius = _radius(points, centre, ring)
+        reach = 1.15 * radius + 1.5
+        low = np.maximum(np.floor(points[centre, :2] - reach), 0).astype(int)
+        high = np.minimum(np.ceil(points[centre, :2] + reach) + 1, shape[1::-1]).astype(int)
+        if (high - low < 2).any():
+            continue
+        row, column = np.mgrid[low[1] : high[1], low[0] : high[0]].astype(np.float32)
         distance = np.hypot(column - points[centre, 0], row - points[centre, 1])
         disc = 1 - smoothstep(distance, 0.75 * radius, 1.15 * radius + 0.5)
-        mask = np.maximum(mask, disc * filled_outline(points[list(outline)], shape))
-    return mask
+        lids = filled_outline(points[list(outline), :2] - low, (len(disc), disc.shape[1]))
+        found.append((slice(low[1], high[1]), slice(low[0], high[0]), disc * lids))
+    return found
 
 
 def iris_colour(rgb: Texture, points: NDArray[np.floating]) -> NDArray[np.float32] | None:

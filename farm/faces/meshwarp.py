@@ -36,6 +36,8 @@ from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
 
 _MIN_STRENGTH = 0.02
+_LIGHT_SIDE = 64
+_LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 
 class SwapSettings(BaseModel):
@@ -114,7 +116,7 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     box = clipped(frame, np.concatenate([both.min(axis=0), both.max(axis=0)]), margin=2)
     origin = np.array(box[:2], np.float64)
     canvas = _Canvas.of(region_to_rgb(frame, box), moved - [*origin, 0], target.points - [*origin, 0])
-    skin = canvas.draw(_lit(target, identity, settings), detail=True)
+    skin = canvas.draw(identity.detail, fine=True) * canvas.draw(_light(target, identity, settings))
     plate = canvas.displaced_plate()
     skin = _with_grain(skin, plate, canvas, identity, settings.grain)
     plate = _with_iris(plate, canvas, target, identity, settings.iris)
@@ -157,9 +159,9 @@ class _Canvas:
         """The face's width or height, whichever is larger, in pixels."""
         return float(np.ptp(self.points[:VERTICES, :2], axis=0).max())
 
-    def draw(self, texture: NDArray[np.float32], *, detail: bool = False) -> NDArray[np.float32]:
+    def draw(self, texture: NDArray[np.float32], *, fine: bool = False) -> NDArray[np.float32]:
         """A texture laid onto the face."""
-        return np.asarray(sampled(texture, self.uv * len(texture) - 0.5, cubic=detail), np.float32)
+        return np.asarray(sampled(texture, self.uv * len(texture) - 0.5, cubic=fine), np.float32)
 
     def displaced_plate(self) -> Texture:
         """The plate with its features moved to where the new face has them."""
@@ -208,23 +210,30 @@ def _reproportioned(target: Target, identity: PreparedIdentity, share: float) ->
     return moved
 
 
-def _lit(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> Texture:
-    """The identity's texture in the plate's light: broad in the middle, closely matched towards the edge."""
-    place = atlas()
+def _light(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> Texture:
+    """What the identity's texture is multiplied by to stand in the plate's light, in texture coordinates.
+
+    Broad in the middle, so that the identity keeps its own relief; closely matched towards the edge.
+    """
+    place = atlas(_LIGHT_SIDE)
     plain = place.inside * (1 - place.features)
-    given = (plain * identity.skin + 1e-3 * place.inside).astype(np.float32)
-    wanted = (plain * target.skin + 1e-3 * place.inside).astype(np.float32)
+    given, wanted = (
+        (plain * _reduced(mask) + 1e-3 * place.inside).astype(np.float32) for mask in (identity.skin, target.skin)
+    )
+    own, plate = _reduced(identity.texture), _reduced(target.texture)
 
     def gain(sigma: float) -> Texture:
         level = np.float32(0.016)
-        ratio = (shading(target.texture, wanted, sigma) + level) / (shading(identity.texture, given, sigma) + level)
+        ratio = (shading(plate, wanted, sigma) + level) / (shading(own, given, sigma) + level)
         return np.asarray(np.clip(ratio, 0.25, 3.0), np.float32)
 
     seam = (1 - smoothstep(place.edge, 0.05, 0.16))[..., None]
-    light = gain(settings.light_scale) * (1 - seam) + gain(min(settings.light_scale, 0.06)) * seam
-    side = len(identity.detail)
-    large = cv2.resize(light, (side, side), interpolation=cv2.INTER_LINEAR)
-    return np.asarray(identity.detail * large, np.float32)
+    broad = gain(settings.light_scale)
+    return np.asarray(broad + (gain(min(settings.light_scale, 0.06)) - broad) * seam, np.float32)
+
+
+def _reduced(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(cv2.resize(values, (_LIGHT_SIDE, _LIGHT_SIDE), interpolation=cv2.INTER_AREA), np.float32)
 
 
 def _with_grain(
@@ -234,10 +243,11 @@ def _with_grain(
     if share == 0:
         return skin
     sigma = float(np.clip(0.5 * canvas.width / identity.resolution, 0.7, 6.0))
-    fine = plate - blurred(plate, sigma)
+    luma = plate @ _LUMA
+    fine = luma - blurred(luma, sigma)
     # Grain and pores are faint; edges of lashes, nostrils and hair are not, and must not be copied.
-    faint = fine / (1 + (np.abs(fine).max(axis=2, keepdims=True) / np.float32(0.05)) ** 2)
-    return np.asarray(skin + np.float32(share) * faint, np.float32)
+    faint = np.float32(share) * fine / (1 + (fine / np.float32(0.05)) ** 2)
+    return np.asarray(skin + faint[..., None], np.float32)
 
 
 def _with_iris(
@@ -249,9 +259,12 @@ def _with_iris(
     # Colours are compared with each face's own skin, so that the light of the two pictures does not count.
     light = _skin_tone(target.texture, target.skin) / np.maximum(_skin_tone(identity.texture, identity.skin), 0.02)
     ratio = np.clip((identity.iris * light + 0.03) / (target.iris + 0.03), 0.4, 1.8).astype(np.float32)
-    glint = smoothstep(plate.max(axis=2), 0.6, 0.85)
-    where = eyes.irises(canvas.points, plate.shape[:2]) * (1 - glint) * np.float32(share)
-    return np.asarray(plate * (1 + (ratio - 1) * where[..., None]), np.float32)
+    out = plate.copy()
+    for rows, columns, where in eyes.irises(canvas.points, plate.shape[:2]):
+        part = out[rows, columns]
+        glint = smoothstep(part @ _LUMA, 0.6, 0.85)
+        part *= 1 + (ratio - 1) * (where * (1 - glint) * np.float32(share))[..., None]
+    return out
 
 
 def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
