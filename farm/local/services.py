@@ -68,10 +68,20 @@ class Plan:
 
 
 def farm_services(plan: Plan) -> list[Service]:
-    """PostgreSQL, Valkey, the API, the reconciler and one worker, in the order of their start."""
+    """PostgreSQL, Valkey, the reconciler, one worker and the API, in the order of their start.
+
+    The API is last: the others load while it does, and it is the first to stop taking work.
+    """
     env = plan.environment()
     return [
         *backing_services(plan),
+        Service(name="reconciler", argv=module_argv("farm.cli.reconciler"), env=env),
+        Service(
+            name="worker",
+            argv=module_argv("farm.worker"),
+            env=env,
+            stop_seconds=plan.settings.drain_seconds + 10,
+        ),
         Service(
             name="api",
             argv=module_argv("farm.api"),
@@ -79,13 +89,6 @@ def farm_services(plan: Plan) -> list[Service]:
             ready=lambda: answers(plan.listener),
             pass_fds=(plan.listener.fileno(),),
             stop_seconds=8,
-        ),
-        Service(name="reconciler", argv=module_argv("farm.cli.reconciler"), env=env),
-        Service(
-            name="worker",
-            argv=module_argv("farm.worker"),
-            env=env,
-            stop_seconds=plan.settings.drain_seconds + 10,
         ),
     ]
 

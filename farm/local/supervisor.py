@@ -73,6 +73,7 @@ class Supervisor:
                 return
             if entry.service.prepare:
                 entry.service.prepare()
+            log.info("service ready", service=entry.service.name, seconds=round(time.monotonic() - entry.started, 2))
 
     def run(self) -> None:
         """Start again whatever ends, until told to stop."""
@@ -93,7 +94,7 @@ class Supervisor:
     def stop(self) -> None:
         """Stop all, last started first; what does not end in its time is killed."""
         for entry in reversed(self._running):
-            service, process = entry.service, entry.process
+            service, process, began = entry.service, entry.process, time.monotonic()
             if process is not None and process.poll() is None:
                 process.send_signal(service.stop_signal)
                 try:
@@ -104,6 +105,7 @@ class Supervisor:
             if process is not None:
                 process.kill()
                 process.wait()
+                log.info("service stopped", service=service.name, seconds=round(time.monotonic() - began, 2))
             entry.process = None
 
     def _launch(self, entry: _Running) -> subprocess.Popen[bytes]:

@@ -72,7 +72,7 @@ def test_the_services_of_a_farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         plan = Plan(home, settings, home.make_sockets(None), listener)
         services = {service.name: service for service in farm_services(plan)}
         port = listener.getsockname()[1]
-    assert list(services) == ["postgres", "valkey", "api", "reconciler", "worker"]
+    assert list(services) == ["postgres", "valkey", "reconciler", "worker", "api"]
     env = services["worker"].env
     assert env["FARM_URL"] == f"http://127.0.0.1:{port}"
     assert env["FARM_DATABASE_URL"] == plan.postgres.url()
