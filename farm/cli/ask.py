@@ -59,8 +59,8 @@ def asking(command: Command) -> Command:
     @wraps(command)
     def wrapper(**given: Any) -> Any:
         names = (
-            "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant", "title",
-            "priority",
+            "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
+            "title", "priority",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)

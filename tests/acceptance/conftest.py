@@ -1,14 +1,8 @@
-"""An embedded farm and the sample plate for the acceptance tests."""
-
-# NOTE TO THE AUTHOR OF THIS FILE: the first version was overwritten by mistake before it was committed and could not be
-# recovered. This one was rebuilt from how test_main_job, test_kill and test_memory use it. Compare it with what you
-# meant (length and size of the sample, scope of the farm, settings), then remove this note.
+"""One embedded farm for the acceptance tests of a session, and helpers to submit to it and to look at what came out."""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,74 +10,87 @@ from pathlib import Path
 
 import pytest
 
-from farm.api.schemas import DEFAULT_LABEL, JobIn, JobOut
-from farm.cli.progress import follow
+from farm.api.schemas import IdentityIn, JobIn, JobOut
 from farm.client import Client
 from farm.local.farm import LocalFarm
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.sample import IDENTITIES, Sample, generate, portrait_picture
-from farm.settings import Settings
+from farm.settings import load_settings
 
 SAMPLE_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Farm:
-    """A farm that is up, and a client of it."""
+    """A running farm and its client."""
 
     local: LocalFarm
     client: Client
 
-    def submit(self, plate: Path, *, deliverable: str = "ffv1", chunk_seconds: float) -> JobOut:
-        """Replace the lead's face by the second person's."""
-        options = JobIn(deliverables=(deliverable,), chunk_seconds=chunk_seconds)
-        return self.client.submit(options, plate=plate, pictures={DEFAULT_LABEL: [portrait_picture(IDENTITIES[1])]})
+    def submit(
+        self, plate: Path, *, recipe: str = "swap", deliverable: str = "ffv1", chunk_seconds: float = 1.0
+    ) -> JobOut:
+        """Ask for the first person of the sample to become the second one, wherever the first one is seen."""
+        pictures = {"in": [portrait_picture(IDENTITIES[1])], "out": [portrait_picture(IDENTITIES[0])]}
+        options = JobIn(
+            recipe=recipe,
+            deliverables=(deliverable,),
+            chunk_seconds=chunk_seconds,
+            identities=tuple(IdentityIn(label=label) for label in pictures),
+            mapping={"mode": "reference", "references": {"out": "in"}},
+        )
+        return self.client.submit(options, plate=plate, pictures=pictures)
 
     def finished(self, job: JobOut) -> JobOut:
-        """The job when it is completed."""
-        done = follow(self.client, job.id, lambda view: None)
+        """Wait for the end of the job; it has to be completed."""
+        for _ in self.client.events(job.id):
+            pass
+        done = self.client.job(job.id)
         assert done.state == "completed", done.reason
         return done
 
     def download(self, job: JobOut, name: str, out: Path) -> Path:
-        with out.open("wb") as target:
-            self.client.download(job.id, name, target)
+        with out.open("wb") as file:
+            self.client.download(job.id, name, file)
         return out
 
 
 def frame_hashes(path: Path) -> list[tuple[Fraction, str]]:
-    """Time (seconds from the first frame) and sha256 of the samples of each frame."""
+    """Presentation time in seconds from the first frame, and sha256 of all samples, of each frame of a video."""
     facts = probe(path)
-    found: list[tuple[Fraction, str]] = []
-    first: int | None = None
+    found = []
     for frame in read_plate(path, facts):
-        first = frame.pts if first is None else first
-        digest = hashlib.sha256(b"".join(plane.tobytes() for plane in frame.planes)).hexdigest()
-        found.append(((frame.pts - first) * facts.video.time_base, digest))
-    return found
+        digest = hashlib.sha256()
+        for plane in frame.planes:
+            digest.update(plane.tobytes())
+        found.append((frame.pts * facts.video.time_base, digest.hexdigest()))
+    start = found[0][0]
+    return [(time - start, digest) for time, digest in found]
 
 
 @pytest.fixture(scope="session")
-def farm() -> Iterator[Farm]:
-    home = Path(tempfile.mkdtemp(prefix="farm-acceptance-"))
-    try:
-        with LocalFarm(home, Settings(home=home)) as local:
-            assert local.state is not None
-            client = Client(local.state.url)
-            yield Farm(local, client)
-            client.close()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
+    home = tmp_path_factory.mktemp("farm")
+    settings = load_settings(
+        home=home, url=None, lease_seconds=8, heartbeat_seconds=1, reconcile_seconds=0.5, drain_seconds=1
+    )
+    with LocalFarm(home, settings) as local:
+        assert local.state is not None
+        client = Client(local.state.url)
+        yield Farm(local, client)
+        client.close()
 
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    return generate(tmp_path_factory.mktemp("sample"), seconds=SAMPLE_SECONDS)
+    """Two people, five seconds, small."""
+    return generate(tmp_path_factory.mktemp("sample"), seconds=SAMPLE_SECONDS, size=(480, 270))
 
 
 @pytest.fixture(scope="session")
 def reference(farm: Farm, sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Fraction, str]]:
-    """The frames of the sample rendered as one chunk."""
+    """The frames of the sample as one undisturbed job with one chunk renders them."""
     job = farm.finished(farm.submit(sample.plate, chunk_seconds=60))
-    return frame_hashes(farm.download(job, "ffv1", tmp_path_factory.mktemp("reference") / "one.mkv"))
+    out = farm.download(job, "ffv1", tmp_path_factory.mktemp("reference") / "one-chunk.mkv")
+    return frame_hashes(out)

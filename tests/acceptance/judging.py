@@ -19,7 +19,7 @@ def judged(out: Path, truth: Truth) -> dict[str, PersonScore]:
     assert portrait is not None
     with Models(Catalogue.load(resource("models")), threads=2) as models:
         judge = Judge(models, truth, {IDENTITIES[0]: portrait})
-        for frame, picture in read_pictures(out):
+        for frame, (_, picture) in enumerate(read_pictures(out)):
             if frame % 2 == 0:
                 judge.see(frame, picture)
         return judge.report()
