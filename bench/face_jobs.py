@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from farm.media.colour import upright_preview
 from numpy.typing import NDArray
 
 from farm.faces.cast import Cast, build_cast, observe
@@ -19,6 +18,7 @@ from farm.faces.mapping import MappingMode, MappingRequest, resolve
 from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.views import Analyst
 from farm.inference.session import Models
+from farm.media.colour import upright_preview
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.media.probe import probe
@@ -71,7 +71,7 @@ class FaceJob:
         """sha256 of every rendered frame, rendered as `chunks` chunks of about equal length."""
         bounds = np.linspace(0, len(self.timeline), chunks + 1).astype(int)
         return [
-            _digest(rendered.frame)
+            digest_of(rendered.frame)
             for first, last in pairwise(bounds)
             for rendered in self.render(int(first), int(last))
         ]
@@ -123,7 +123,8 @@ def _within(frames: Iterator[Frame], low: int, high: int) -> Iterator[Frame]:
             yield frame
 
 
-def _digest(frame: Frame) -> str:
+def digest_of(frame: Frame) -> str:
+    """sha256 of a frame's samples."""
     digest = hashlib.sha256()
     hash_planes(digest, frame.planes)
     return digest.hexdigest()

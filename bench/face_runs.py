@@ -1,184 +1,231 @@
-"""The measurements of bench/faces.py, one function each; every number comes from rendered frames."""
+"""The measurements of bench/faces.py: observers that look at every frame of one render, each for one thing."""
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.common import median_seconds
-from bench.face_jobs import FaceJob
+from bench.face_jobs import FaceJob, digest_of
 from bench.face_measures import FaceReader, Flicker, Pairs, face_mask, jitter, kept, same_face, sharpness
 from bench.hand_keys import HANDS, hand_mask
 from farm.faces.detect import Detection, overlap
 from farm.faces.embed import Embedding
-from farm.faces.report import FrameReport, Outcome
+from farm.faces.pipeline import Rendered
+from farm.faces.report import Outcome
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
+from farm.media.frame import Frame
 from farm.media.writer import ChunkWriter
 from farm.sample import Truth
-from farm.sample.evaluate import Judge, PersonScore, changed_outside, find_person, may_change
+from farm.sample.evaluate import Judge, changed_outside, find_person, may_change
 
 Picture = NDArray[np.uint8]
 
 
-@dataclass(slots=True)
-class Likeness:
-    """Everything read from one person of one render, frame by frame."""
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One frame of the plate and of the render, as samples and as BGR pictures."""
 
-    to_identity: list[float] = field(default_factory=list)
-    to_original: list[float] = field(default_factory=list)
-    pairs: Pairs = field(default_factory=Pairs)
-    flicker: Flicker = field(default_factory=Flicker)
-    sharp: list[tuple[float, float]] = field(default_factory=list)
-    hands: list[float] = field(default_factory=list)
-    hands_on_face: list[float] = field(default_factory=list)
-    outside: int = 0
-    frames: int = 0
-    sheet: list[tuple[int, Picture, Picture]] = field(default_factory=list)
+    index: int
+    plate: Frame
+    rendered: Rendered
+    before: Picture
+    after: Picture
+
+
+class Observer(Protocol):
+    def see(self, shot: Shot) -> None: ...
+
+
+def watch(job: FaceJob, *observers: Observer) -> None:
+    """Render the whole plate once, as one chunk, and show every frame to every observer."""
+    for plate, rendered in zip(job.plate(), job.render(), strict=True):
+        shot = Shot(plate.index, plate, rendered, job.bgr(plate), job.bgr(rendered.frame))
+        for observer in observers:
+            observer.see(shot)
+
+
+class Likeness:
+    """Who one person looks like, and whether pose, expression, steadiness and sharpness follow the plate.
+
+    Without a truth the person is the largest face. With one, only frames count in which the truth calls the person
+    visible, at least 95 % uncovered and wholly in the picture.
+    """
+
+    def __init__(self, reader: FaceReader, identity: Embedding, *, truth: Truth | None = None, person: int = 0) -> None:
+        self._reader, self._identity, self._truth, self._person = reader, identity, truth, person
+        self.to_identity: list[float] = []
+        self.to_original: list[float] = []
+        self.pairs = Pairs()
+        self.flicker = Flicker()
+        self._sharp: list[tuple[float, float]] = []
 
     @property
     def sharpness_ratio(self) -> float:
-        plate, result = np.mean(self.sharp, axis=0)
+        plate, result = np.mean(self._sharp, axis=0)
         return float(result / plate)
 
-
-def measure_person(
-    job: FaceJob,
-    reader: FaceReader,
-    identity: Embedding,
-    *,
-    truth: Truth | None = None,
-    person: int = 0,
-    sheet_at: tuple[int, ...] = (),
-    keys: bool = False,
-) -> Likeness:
-    """Render the whole plate as one chunk and read one person in plate and result.
-
-    Without a truth the person is the largest face. With one, frames in which the truth does not call the person
-    visible and at least 95 % uncovered are not read. `keys`: the plate is the one that `HANDS` belongs to.
-    """
-    found = Likeness()
-    for plate, rendered in zip(job.plate(), job.render(), strict=True):
-        mask = np.zeros(job.size[::-1], np.bool_) if rendered.mask is None else rendered.mask > 0
-        found.outside += changed_outside(plate, rendered.frame, mask)
-        found.frames += 1
-        before, after = job.bgr(plate), job.bgr(rendered.frame)
-        if plate.index in sheet_at:
-            found.sheet.append((plate.index, before, after))
-        if keys and plate.index in HANDS:
-            _read_hand(found, reader, plate.index, before, after)
-        face = _face(reader.detect(before), plate.index, truth, person)
+    def see(self, shot: Shot) -> None:
+        face = self._face(shot)
         if face is None:
-            found.flicker.cut()
-            continue
-        _read_face(found, reader, identity, before, after, face, plate.index)
-    return found
+            self.flicker.cut()
+            return
+        first = self._reader.read(shot.before, face)
+        shown = same_face(self._reader.detect(shot.after), first.points)
+        second = self._reader.read(shot.after, shown, points=first.points)
+        self.pairs.add(first, second)
+        # a result in which no face is found any more counts as like nobody
+        found = shown is not None
+        self.to_identity.append(float(second.embedding @ self._identity) if found else 0.0)
+        self.to_original.append(float(second.embedding @ first.embedding) if found else 0.0)
+        mask = face_mask(first.points, shot.before.shape[:2])
+        self.flicker.add(shot.before, shot.after, mask)
+        if shot.index % 4 == 0:
+            self._sharp.append((sharpness(shot.before, mask), sharpness(shot.after, mask)))
+
+    def _face(self, shot: Shot) -> Detection | None:
+        truth, person, frame = self._truth, self._person, shot.index
+        if truth is None:
+            faces = self._reader.detect(shot.before)
+            return faces[0] if faces else None
+        clear = truth.visible[frame, person] and truth.occluded[frame, person] < 0.05
+        if not clear or truth.inside[frame, person] < 0.98:
+            return None
+        return find_person(truth, frame, person, self._reader.detect(shot.before))
 
 
-def _face(faces: list[Detection], frame: int, truth: Truth | None, person: int) -> Detection | None:
-    if truth is None:
-        return faces[0] if faces else None
-    clear = truth.visible[frame, person] and truth.occluded[frame, person] < 0.05 and truth.inside[frame, person] > 0.98
-    return find_person(truth, frame, person, faces) if clear else None
+class Outside:
+    """Samples that changed where the render's own mask says that nothing did."""
+
+    def __init__(self) -> None:
+        self.changed = 0
+        self.frames = 0
+
+    def see(self, shot: Shot) -> None:
+        mask = shot.rendered.mask
+        allowed = np.zeros(shot.before.shape[:2], np.bool_) if mask is None else mask > 0
+        self.changed += changed_outside(shot.plate, shot.rendered.frame, allowed)
+        self.frames += 1
 
 
-def _read_face(
-    found: Likeness,
-    reader: FaceReader,
-    identity: Embedding,
-    before: Picture,
-    after: Picture,
-    face: Detection,
-    frame: int,
-) -> None:
-    first = reader.read(before, face)
-    shown = same_face(reader.detect(after), first.points)
-    second = reader.read(after, shown, points=first.points)
-    found.pairs.add(first, second)
-    # a result in which no face is found any more counts as like nobody
-    found.to_identity.append(float(second.embedding @ identity) if shown is not None else 0.0)
-    found.to_original.append(float(second.embedding @ first.embedding) if shown is not None else 0.0)
-    mask = face_mask(first.points, before.shape[:2])
-    found.flicker.add(before, after, mask)
-    if frame % 4 == 0:
-        found.sharp.append((sharpness(before, mask), sharpness(after, mask)))
+class Hands:
+    """Whether hands before the face stay the plate's, in the frames that have hand keys."""
+
+    def __init__(self, reader: FaceReader) -> None:
+        self._reader = reader
+        self.whole: list[float] = []
+        self.on_face: list[float] = []
+
+    def see(self, shot: Shot) -> None:
+        if shot.index not in HANDS:
+            return
+        hand = hand_mask(shot.index, shot.before.shape[:2])
+        self.whole.append(kept(shot.before, shot.after, hand))
+        for face in self._reader.detect(shot.before)[:1]:
+            over = face_mask(self._reader.read(shot.before, face).points, hand.shape, shrink=0.0)
+            self.on_face.append(kept(shot.before, shot.after, hand & over))
 
 
-def _read_hand(found: Likeness, reader: FaceReader, frame: int, before: Picture, after: Picture) -> None:
-    hand = hand_mask(frame, before.shape[:2])
-    found.hands.append(kept(before, after, hand))
-    faces = reader.detect(before)
-    if faces:
-        face = face_mask(reader.read(before, faces[0]).points, before.shape[:2], shrink=0.0)
-        found.hands_on_face.append(kept(before, after, hand & face))
+class Digests:
+    """sha256 of every rendered frame."""
+
+    def __init__(self) -> None:
+        self.frames: list[str] = []
+
+    def see(self, shot: Shot) -> None:
+        self.frames.append(digest_of(shot.rendered.frame))
+
+    def differ(self, job: FaceJob, chunks: int = 12) -> int:
+        """How many frames of the same job rendered as `chunks` chunks are not these, bit for bit."""
+        return sum(a != b for a, b in zip(self.frames, job.digests(chunks), strict=True))
 
 
-def frames_that_differ(job: FaceJob, chunks: int = 12) -> int:
-    """How many frames of the render as one chunk and as `chunks` are not the same, bit for bit."""
-    one, many = job.digests(1), job.digests(chunks)
-    return sum(a != b for a, b in zip(one, many, strict=True))
+class Identities:
+    """Judges everybody in the generated plate by the truth.
 
-
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """`wrong`: frames in which a face was given another person's identity. `scores`: the look of the faces."""
-
-    wrong: int
-    scores: dict[str, PersonScore]
-    untouched_changed: int
-
-
-def judge_identities(job: FaceJob, truth: Truth, wanted: dict[str, Picture]) -> Crossing:
-    """Render the generated plate and judge every frame by the truth.
-
-    `untouched_changed`: samples changed outside the boxes of the people in `wanted`.
+    Attributes
+    ----------
+    wrong: frames in which a face was given an identity meant for another person.
+    changed_elsewhere: samples changed outside the faces of the people in `wanted`.
     """
-    judge = Judge(job.models, truth, wanted)
-    wrong = changed = 0
-    for plate, rendered in zip(job.plate(), job.render(), strict=True):
-        frame = plate.index
-        wrong += _given_to_the_wrong(rendered.report, truth, frame, job.members)
-        changed += changed_outside(plate, rendered.frame, may_change(truth, frame, list(wanted), job.size))
-        judge.see(frame, job.bgr(rendered.frame))
-    return Crossing(wrong, judge.report(), changed)
+
+    def __init__(self, job: FaceJob, truth: Truth, wanted: dict[str, Picture]) -> None:
+        self._job, self._truth, self._wanted = job, truth, wanted
+        self.judge = Judge(job.models, truth, wanted)
+        self.wrong = 0
+        self.changed_elsewhere = 0
+
+    def see(self, shot: Shot) -> None:
+        allowed = may_change(self._truth, shot.index, list(self._wanted), self._job.size)
+        self.changed_elsewhere += changed_outside(shot.plate, shot.rendered.frame, allowed)
+        self.wrong += self._misplaced(shot)
+        self.judge.see(shot.index, shot.after)
+
+    def _misplaced(self, shot: Shot) -> bool:
+        """Whether a swapped face lies on a person whose cast member it was not taken for."""
+        for face in shot.rendered.report.faces:
+            if face.outcome is not Outcome.SWAPPED:
+                continue
+            shared = overlap(np.array(face.box), self._truth.box[shot.index].astype(np.float64))
+            # where one stands before the other, the face that is seen there is the nearer one's
+            seen = np.where(self._truth.occluded[shot.index] < 0.9, shared, -1.0)
+            there = self._truth.identities[int(np.argmax(seen))]
+            if self._job.members.get(there) != face.person:
+                return True
+        return False
 
 
-def _given_to_the_wrong(report: FrameReport, truth: Truth, frame: int, members: dict[str, str]) -> bool:
-    """Whether a swapped face of the frame lies on a person whose cast member it was not taken for."""
-    for face in report.faces:
-        if face.outcome is not Outcome.SWAPPED:
-            continue
-        shared = overlap(np.array(face.box), truth.box[frame].astype(np.float64))
-        # where one stands before the other the box of the nearer one decides; covered people cannot be swapped rightly
-        order = [p for p in np.argsort(-shared) if truth.occluded[frame, p] < 0.9]
-        there = truth.identities[int(order[0])]
-        if members.get(there) != face.person:
-            return True
-    return False
+class Sheet:
+    """A contact sheet: chosen frames, plate and result side by side at full size."""
+
+    def __init__(self, path: Path, frames: tuple[int, ...]) -> None:
+        self._path, self._frames = path, frozenset(frames)
+        self._rows: list[Picture] = []
+
+    def see(self, shot: Shot) -> None:
+        if shot.index in self._frames:
+            row = np.hstack([shot.before, shot.after])
+            cv2.putText(row, str(shot.index), (8, 24), cv2.FONT_HERSHEY_SIMPLEX, 0.7, (0, 255, 255), 1, cv2.LINE_AA)
+            self._rows.append(row)
+
+    def save(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(self._path), np.vstack(self._rows))
 
 
-def still_jitter(job: FaceJob, reader: FaceReader, truth: Truth) -> tuple[float, float]:
-    """(plate, result): landmark jitter of still heads, pixels, mean over the people."""
-    marks: dict[int, tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]] = {}
-    window: dict[int, NDArray[np.float64]] = {}
-    for plate, rendered in zip(job.plate(), job.render(), strict=True):
-        pictures = job.bgr(plate), job.bgr(rendered.frame)
-        for person in range(len(truth.identities)):
-            if person not in window:
-                face = find_person(truth, plate.index, person, reader.detect(pictures[0]))
+class StillMarks:
+    """Landmark jitter of heads that do not move; everyone is read through the window of the first frame."""
+
+    def __init__(self, reader: FaceReader, truth: Truth) -> None:
+        self._reader, self._truth = reader, truth
+        self._windows: list[NDArray[np.float64]] = []
+        self._marks: list[tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]] = []
+
+    def see(self, shot: Shot) -> None:
+        if not self._windows:
+            faces = self._reader.detect(shot.before)
+            for person in range(len(self._truth.identities)):
+                face = find_person(self._truth, shot.index, person, faces)
                 if face is None:
                     raise RuntimeError("the first frame of a still plate shows everyone")
-                window[person] = reader.read(pictures[0], face).points
-            for kept_marks, picture in zip(marks.setdefault(person, ([], [])), pictures, strict=True):
-                kept_marks.append(reader.read(picture, None, points=window[person]).points)
-    plate_px, result_px = (statistics.mean(jitter(both[side]) for both in marks.values()) for side in (0, 1))
-    return plate_px, result_px
+                self._windows.append(self._reader.read(shot.before, face).points)
+                self._marks.append(([], []))
+        for window, marks in zip(self._windows, self._marks, strict=True):
+            for kept_marks, picture in zip(marks, (shot.before, shot.after), strict=True):
+                kept_marks.append(self._reader.read(picture, None, points=window).points)
+
+    def pixels(self) -> tuple[float, float]:
+        """(plate, result), mean over the people."""
+        plate, result = (statistics.mean(jitter(both[side]) for both in self._marks) for side in (0, 1))
+        return plate, result
 
 
 def frames_a_second(job: FaceJob, frames: int, repeats: int = 3) -> float:
@@ -195,14 +242,3 @@ def frames_a_second(job: FaceJob, frames: int, repeats: int = 3) -> float:
 
     work()  # the first run pays for cold caches
     return frames / median_seconds(work, repeats)
-
-
-def contact_sheet(path: Path, shots: list[tuple[int, Picture, Picture]]) -> None:
-    """Plate and result side by side at full size, one frame a row."""
-    rows = []
-    for frame, before, after in shots:
-        row = np.hstack([before, after])
-        cv2.putText(row, f"{frame}", (8, 24), cv2.FONT_HERSHEY_SIMPLEX, 0.7, (0, 255, 255), 1, cv2.LINE_AA)
-        rows.append(row)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), np.vstack(rows))
