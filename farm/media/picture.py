@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.errors import RecipeError
+from farm.errors import InputError, RecipeError
 from farm.media.deliverables import Source
 from farm.media.encoders import EncoderPlan, colour_numbers
 from farm.media.frame import Frame, Plane
@@ -54,7 +54,7 @@ class PictureMaker:
     def make(self, frame: Frame, *, mask: Mask | None = None, label: str = "") -> av.VideoFrame:
         """The picture of `frame`, or of `mask` (uint8 of the frame's size) where the deliverable is a matte.
 
-        RecipeError where the frame is not what the plan says, or where a mask is needed and there is none.
+        InputError where the frame is not what the plan says; RecipeError where a mask is needed and there is none.
         """
         plan = self._plan
         self._check(frame, mask)
@@ -85,7 +85,7 @@ class PictureMaker:
             what = f"The frame is {size[0]}×{size[1]}, the plan says {plan.source_width}×{plan.source_height}."
         else:
             return
-        raise RecipeError(what, where=where, do="Plan the job again: the plate changes its picture on the way.")
+        raise InputError(what, where=where, do="The plate changes its picture there: cut it in two at this frame.")
 
     def _padded(self, planes: tuple[Plane, ...]) -> tuple[Plane, ...]:
         plan = self._plan

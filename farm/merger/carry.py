@@ -77,6 +77,14 @@ _PICTURES: dict[str, frozenset[str]] = {
 }
 
 
+COVER_TYPES = {"mjpeg": "image/jpeg", "png": "image/png"}
+
+
+def is_cover(stream: StreamFacts) -> bool:
+    """Whether a stream is a still picture that stands for the film."""
+    return stream.kind == "video" and "attached_pic" in stream.disposition
+
+
 def carriage(facts: PlateFacts, plan: EncoderPlan) -> tuple[Carried, ...]:
     """For every stream but the worked-on picture, in the plate's order: copied, converted or left out."""
     return tuple(_carried(stream, plan) for stream in facts.streams)
@@ -120,6 +128,13 @@ def _subtitle(stream: StreamFacts, container: str) -> Carried:
 
 
 def _picture(stream: StreamFacts, container: str) -> Carried:
+    if is_cover(stream):
+        if container == "matroska" and stream.codec in COVER_TYPES:
+            return _copied(stream)
+        # FFmpeg writes either the tags that a label needs or a cover, and a label must be there.
+        return _left_out(
+            stream, f"Cover art (stream {stream.index}) is left out: with the label's tags it has no place."
+        )
     if stream.codec in _PICTURES[container]:
         return _copied(stream)
     return _left_out(stream, f"{_name(stream)} is left out: {_title(container)} cannot carry {stream.codec}.")

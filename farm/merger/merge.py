@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict
 
 from farm.errors import FarmError, PolicyError
 from farm.media import ffmpeg
+from farm.media.container import open_container
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.timeline import Timeline
 from farm.media.writer import file_sha256
-from farm.merger.carry import Carried, carriage
+from farm.merger.carry import Carried, Way, carriage, is_cover
 from farm.merger.check import check_chunks
 from farm.merger.clock import shift_of
 from farm.merger.join import ChunkFile, first_dts, write_joined
@@ -112,6 +113,7 @@ def _mux(
     shift: Fraction,
     metadata: Mapping[str, str],
 ) -> None:
+    covers = _covers(plate, part, facts, carried)
     arguments = mux_arguments(
         plate,
         part,
@@ -122,13 +124,31 @@ def _mux(
         shift=shift,
         first_dts=first_dts(chunks, timeline),
         metadata=metadata,
+        covers=covers,
     )
-    ffmpeg.run(
-        arguments,
-        where=f"muxing {plan.deliverable}",
-        feed=lambda pipe: write_joined(chunks, timeline, pipe),
-        hide=(plate.absolute(), part.absolute(), plate, part),
-    )
+    try:
+        ffmpeg.run(
+            arguments,
+            where=f"muxing {plan.deliverable}",
+            feed=lambda pipe: write_joined(chunks, timeline, pipe),
+            hide=(plate.absolute(), part.absolute(), plate, part),
+        )
+    finally:
+        for path in covers.values():
+            path.unlink(missing_ok=True)
+
+
+def _covers(plate: Path, part: Path, facts: PlateFacts, carried: Sequence[Carried]) -> dict[int, Path]:
+    """Cover pictures as files beside `part`: the muxer takes attachments from files only."""
+    ways = {item.index: item.way for item in carried}
+    wanted = [s.index for s in facts.streams if is_cover(s) and ways[s.index] is Way.COPY]
+    covers: dict[int, Path] = {}
+    for index in wanted:
+        with open_container(plate) as container:
+            packet = next(p for p in container.demux(container.streams[index]) if p.size)
+            covers[index] = part.with_name(f"{part.name}-{index}")
+            covers[index].write_bytes(bytes(packet))
+    return covers
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:

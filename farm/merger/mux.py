@@ -12,7 +12,7 @@ from farm.media.encoders import EncoderPlan, colour_numbers
 from farm.media.facts import PlateFacts, StreamFacts, VideoFacts
 from farm.media.timecode import start_timecode
 from farm.media.timeline import Timeline
-from farm.merger.carry import Carried, Way
+from farm.merger.carry import COVER_TYPES, Carried, Way, is_cover
 from farm.merger.clock import movie_timescale
 
 # What a container wrote about its old content; the new muxer writes its own.
@@ -42,11 +42,13 @@ def mux_arguments(
     shift: Fraction,
     first_dts: int,
     metadata: Mapping[str, str],
+    covers: Mapping[int, Path] | None = None,
 ) -> list[str]:
     """Arguments for `farm.media.ffmpeg.run`, which feeds the joined picture (see `farm.merger.join`) to standard input.
 
     `shift` is added to every time stamp; `first_dts` is what fragmented MP4 took off the picture's, in ticks of
-    1/denominator of the time base. `metadata` goes into the file's global tags.
+    1/denominator of the time base. `metadata` goes into the file's global tags. `covers` are files with the
+    cover pictures of the plate's streams of that index, which become attachments.
     """
     picture_format = "mov" if plan.chunk_container == "mov" else "mp4"
     arguments = ["-y", "-copyts"]
@@ -74,9 +76,12 @@ def mux_arguments(
             number += 1
             continue
         item = next(c for c in carried if c.index == index)
-        if item.way is not Way.LEAVE_OUT:
+        if item.way is not Way.LEAVE_OUT and not is_cover(stream):
             arguments += ["-map", f"1:{index}", *_track_output(number, stream, item)]
             number += 1
+    for index, path in (covers or {}).items():
+        arguments += _cover_output(number, path, next(s for s in facts.streams if s.index == index))
+        number += 1
     for key, value in [*((key, "") for key in _STALE_GLOBAL), *metadata.items()]:
         arguments += ["-metadata", f"{key}={value}"]
     arguments += _container_options(facts, timeline, plan)
@@ -148,6 +153,13 @@ def _track_output(number: int, stream: StreamFacts, item: Carried) -> list[str]:
     if item.way is Way.CONVERT:
         arguments += [f"-c:{number}", item.codec, f"-metadata:s:{number}", "encoder="]
     return arguments
+
+
+def _cover_output(number: int, path: Path, stream: StreamFacts) -> list[str]:
+    kind = COVER_TYPES[stream.codec]
+    tags = ["-metadata:s:" + str(number), f"mimetype={kind}"]
+    tags += ["-metadata:s:" + str(number), f"filename=cover.{kind.removeprefix('image/')}"]
+    return ["-attach", str(path.absolute()), *tags]
 
 
 def _container_options(facts: PlateFacts, timeline: Timeline, plan: EncoderPlan) -> list[str]:

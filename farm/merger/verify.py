@@ -106,7 +106,8 @@ def _read(
         if other.type == "attachment":
             accounts[index].add_bytes(other.data)
     for packet in container.demux([stream, *(s for s in found.values() if s.type != "attachment")]):
-        if packet.stream_index == stream.index:
+        # The last, empty packet flushes the decoder; its own stream_index is not set.
+        if packet.stream is stream:
             if packet.is_corrupt:
                 findings.add("corrupt", "The container marks a packet of the picture as corrupt.", pts=packet.pts)
             for frame in packet.decode():
@@ -124,7 +125,8 @@ def _check_facts(
     """Colour, shape, orientation, HDR metadata, tags: what the deliverable says of itself."""
     for name in ("primaries", "transfer", "matrix", "range"):
         wanted, found = getattr(plan.colour, name), getattr(out.video.colour, name)
-        if wanted != "unknown" and found != wanted:
+        # Limited range is what silence means; x264 says nothing where no other tag is known.
+        if wanted != "unknown" and found != wanted and (wanted, found) != ("tv", "unknown"):
             findings.add("colour", f"The colour {name} is {found} instead of {wanted}.")
     located = plan.colour.chroma_location
     if located != "unknown" and out.video.colour.chroma_location != located:
