@@ -7,7 +7,6 @@ home waits for the guard's lock.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import sys
@@ -22,8 +21,7 @@ def main(argv: list[str]) -> int:
     instance, home = argv[0], Home(Path(argv[1]))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    with home.guard.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with home.guarded():
         while os.read(sys.stdin.fileno(), 1):
             pass
         end_instance(instance)

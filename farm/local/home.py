@@ -123,8 +123,18 @@ class Home:
 
     def wait_for_guard(self) -> None:
         """Return when the guard of an earlier run is done."""
-        with self.guard.open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self.guarded():
+            pass
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Hold the guard's lock, once nobody else does."""
+        descriptor = os.open(self.guard, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def running(self) -> FarmState | None:
         """What runs here now; None when nothing does, or when it is not ready."""

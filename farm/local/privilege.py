@@ -99,10 +99,12 @@ def prefixed(argv: tuple[str, ...], become: RunAs | None) -> tuple[str, ...]:
             do="Install util-linux, or run the farm as an ordinary user.",
         )
     caps = f"-all,+{become.capability}" if become.capability else "-all"
+    # PostgreSQL asks access(2) for its own files, which leaves capabilities out of account without this secure bit.
+    bits = ("--securebits=+no_setuid_fixup",) if become.capability else ()
     return (
         setpriv,
         *(f"--reuid={become.uid}", f"--regid={become.uid}", "--clear-groups", "--no-new-privs"),
-        *(f"--inh-caps={caps}", f"--ambient-caps={caps}", f"--bounding-set={caps}"),
+        *(f"--inh-caps={caps}", f"--ambient-caps={caps}", *bits),
         "--",
         *argv,
     )

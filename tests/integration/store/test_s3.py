@@ -112,6 +112,7 @@ class Cutter(socketserver.ThreadingTCPServer):
     Attributes
     ----------
     cuts: after how many bytes of the answer each of the next connections breaks; later ones do not.
+    busy: how many of the next connections get 503 from nobody but the proxy.
     """
 
     daemon_threads = True
@@ -121,11 +122,17 @@ class Cutter(socketserver.ThreadingTCPServer):
         parts = urlsplit(target)
         self.target = (parts.hostname, parts.port)
         self.cuts: list[int] = []
+        self.busy = 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class _Relay(socketserver.BaseRequestHandler):
     def handle(self) -> None:
+        if self.server.busy:
+            self.server.busy -= 1
+            self.request.recv(65536)
+            self.request.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            return
         limit = self.server.cuts.pop(0) if self.server.cuts else None
         with socket.create_connection(self.server.target) as server:
             asking = threading.Thread(target=_pump, args=(self.request, server, None))
@@ -183,6 +190,15 @@ def test_a_stream_that_always_breaks_off_gives_up(through: S3Store, cut: Cutter)
     cut.cuts[:] = [20_000] + [0] * 200
     with pytest.raises(InfrastructureError), through.open(keys.plate(1)) as stream:
         stream.read()
+
+
+def test_a_busy_server_is_asked_again(through: S3Store, cut: Cutter) -> None:
+    cut.busy = 2
+    through.put_bytes(keys.plate(1), b"x")
+    through._client.close()
+    cut.busy = 2
+    assert through.get_bytes(keys.plate(1)) == b"x"
+    assert cut.busy == 0
 
 
 def test_a_multipart_upload_over_a_bad_line_arrives(through: S3Store, cut: Cutter, tmp_path: Path) -> None:
