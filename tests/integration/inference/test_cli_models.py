@@ -56,7 +56,7 @@ def test_list_says_what_can_be_used_and_what_stands_in_the_way(farm: Run) -> Non
     rows = {row["name"]: row for row in json.loads(out)}
     assert status == 0
     assert rows["mesh-warp"]["usable"] == "yes"
-    assert rows["sface"]["weights"] == "bundled fp16"
+    assert rows["sface"]["weights"] == "bundled fp32"
     assert rows["inswapper-128"]["usable"] == "licence not allowed: inswapper-128"
     assert rows["wav2lip-96"]["usable"] == "not built"
     assert rows["gfpgan-1.4"]["usable"] == "pull gfpgan-1.4"

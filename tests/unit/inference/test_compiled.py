@@ -42,10 +42,10 @@ def test_profiles_follow_the_contract() -> None:
 def test_a_session_finds_its_engine_built_once_for_these_weights(tmp_path: Path) -> None:
     made, process = engines(tmp_path)
     spec = CATALOGUE.spec("sface")
-    first = made(spec, "fp16", TENSORRT, Path("weights.onnx"))
-    assert first == made(spec, "fp16", TENSORRT, Path("weights.onnx"))
+    first = made(spec, "fp32", TENSORRT, Path("weights.onnx"))
+    assert first == made(spec, "fp32", TENSORRT, Path("weights.onnx"))
     (request,) = process.requests
-    assert (request.method, request.provider, request.precision) == ("session", TENSORRT, "fp16")
+    assert (request.method, request.provider, request.precision) == ("session", TENSORRT, "fp32")
     assert request.shapes["data"]["most"] == [16, 3, 112, 112]
     other = made(CATALOGUE.spec("yunet"), "fp32", TENSORRT, Path("other.onnx"))
     assert other != first
@@ -54,7 +54,7 @@ def test_a_session_finds_its_engine_built_once_for_these_weights(tmp_path: Path)
 def test_providers_that_compile_at_run_time_or_not_at_all(tmp_path: Path) -> None:
     made, process = engines(tmp_path)
     yunet, sface = CATALOGUE.spec("yunet"), CATALOGUE.spec("sface")
-    folders = {made(yunet, "fp32", TENSORRT_RTX, Path("w")), made(sface, "fp16", TENSORRT_RTX, Path("w"))}
+    folders = {made(yunet, "fp32", TENSORRT_RTX, Path("w")), made(sface, "fp32", TENSORRT_RTX, Path("w"))}
     assert len(folders) == 2
     assert made(yunet, "fp32", CUDA, Path("w")) is None
     assert process.requests == []

@@ -15,7 +15,7 @@ from farm.errors import RecipeError
 from farm.inference.rebatch import free_batch, same_on_each
 from farm.inference.session import runtime
 from tools.conversions import folded, mesh, ncnn
-from tools.conversions.graphs import canonical
+from tools.conversions.graphs import canonical, store_half
 
 
 def session(model: onnx.ModelProto | bytes) -> object:
@@ -104,6 +104,18 @@ def test_canonical_bytes_do_not_depend_on_inner_names_or_order() -> None:
     (out,) = session(first).run(None, {"x": np.float32([[4]])})
     assert out == [[14]]
     assert session(first).get_inputs()[0].shape == ["N", 1]
+
+
+def test_weights_stored_in_half_compute_in_full_and_small_ones_stay() -> None:
+    weight = np.linspace(-2, 2, 400, dtype=np.float32).reshape(20, 20)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Add", ["a", "b"], ["y"])]
+    bias = np.full(20, 0.1, np.float32)
+    model = store_half(graph(nodes, {"x": [1, 20]}, {"y": [1, 20]}, {"w": weight, "b": bias}))
+    kinds = sorted(tensor.data_type for tensor in model.graph.initializer)
+    assert kinds == [TensorProto.FLOAT, TensorProto.FLOAT16]
+    given = np.ones((1, 20), np.float32) / 3
+    (out,) = session(canonical(model)).run(None, {"x": given})
+    np.testing.assert_allclose(out, given @ weight.astype(np.float16).astype(np.float32) + bias, rtol=1e-6, atol=1e-6)
 
 
 def fixed_batch(between: list[int]) -> onnx.ModelProto:
