@@ -29,8 +29,9 @@ def make_engine(
 ) -> Engine:
     """An engine for `postgresql://` (psycopg 3) whose connections cannot hang the farm.
 
-    Connections are checked before use, so a restarted server costs one retry. `statement_seconds` and `lock_seconds`
-    bound every statement and every wait for a lock; an idle open transaction is ended by the server after a minute.
+    A connection is not checked before use: after a restart of the server `transact` tries once more, which costs
+    less than a ping for every transaction. `statement_seconds` and `lock_seconds` bound every statement and every
+    wait for a lock; an idle open transaction is ended by the server after a minute.
     """
     parsed = make_url(url).set(drivername="postgresql+psycopg")
     options = {
@@ -44,7 +45,6 @@ def make_engine(
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_timeout=10,
-        pool_pre_ping=True,
         connect_args={
             "application_name": application,
             "connect_timeout": 5,

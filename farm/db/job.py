@@ -50,6 +50,11 @@ class Job(Base):
             "seq",
             postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled')"),
         ),
+        Index(
+            "ix_job_capped",
+            "id",
+            postgresql_where=text("max_running IS NOT NULL AND state NOT IN ('completed', 'failed', 'cancelled')"),
+        ),
         Index("ix_job_project_seq", "project_id", "seq"),
         Index("ix_job_state_seq", "state", "seq"),
         Index("ix_job_batch", "batch_id", postgresql_where=text("batch_id IS NOT NULL")),

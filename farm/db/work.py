@@ -145,6 +145,7 @@ class Attempt(Base):
     id: Mapped[Id]
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id", ondelete="CASCADE"))
     job_id: Mapped[str] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"))
+    kind: Mapped[TaskKind] = state_column(TaskKind)
     worker_id: Mapped[str] = mapped_column(String(64))
     slot: Mapped[int]
     number: Mapped[int]

@@ -71,8 +71,8 @@ _TAKE = text(f"""
         RETURNING task.id, task.job_id, task.kind, task.position, task.attempts, task.shrunk),
     beat AS (SELECT :heartbeat * greatest(1.0, sum(running) / (:per_second * :heartbeat)) AS seconds FROM project),
     made AS (
-        INSERT INTO attempt (id, task_id, job_id, worker_id, slot, number, state, lease_token, lease_until)
-        SELECT :attempt, id, job_id, :worker, :slot, attempts, 'running', :token,
+        INSERT INTO attempt (id, task_id, job_id, kind, worker_id, slot, number, state, lease_token, lease_until)
+        SELECT :attempt, id, job_id, kind, :worker, :slot, attempts, 'running', :token,
                clock_timestamp() + make_interval(secs => greatest(:lease, 4 * seconds)) FROM taken, beat
         RETURNING lease_until)
     SELECT taken.*, made.lease_until, beat.seconds FROM taken, made, beat""")  # noqa: S608

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import exists, select, update
+from sqlalchemy import bindparam, select, text, update
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from farm.db.tables import Chunk, Deliverable, Job, Plate, Task
+from farm.db.tables import Chunk, Deliverable, Job, Plate
 from farm.errors import ConflictError
-from farm.jobs import moves
+from farm.jobs import ledger, moves
 from farm.jobs.advance import advance
 from farm.jobs.plan import check_plan
 from farm.jobs.report import Held, hold
-from farm.jobs.states import OPEN_TASK_STATES, AttemptState, JobState, TaskKind, TaskState
+from farm.jobs.states import AttemptState, JobState, TaskKind, TaskState
 from farm.jobs.wire import CastResult, Lease, MergeResult, PlanResult, RenderResult, Result
 
 
@@ -22,6 +23,8 @@ def finish(session: Session, lease: Lease, result: Result) -> None:
     stored. A repetition of a finish that was committed changes nothing and raises nothing. ConflictError when the
     result is not what the plan asks for (frames, deliverables, gaps): report it with `fail`.
     """
+    if isinstance(result, RenderResult) and _quick_render(session, lease, result):
+        return
     kind = TaskKind(result.kind)
     held = hold(session, lease, kind, ended=(AttemptState.DONE,))
     if held.again:
@@ -39,17 +42,79 @@ def finish(session: Session, lease: Lease, result: Result) -> None:
     moves.move_task(session, held.task, TaskState.DONE, "Done.", attempt=held.attempt)
     if kind is TaskKind.MERGE:
         _complete(session, held.job)
-    elif kind is not TaskKind.RENDER or not _more_to_render(session, held.job):
+    else:
         advance(session, held.job)
 
 
-def _more_to_render(session: Session, job: Job) -> bool:
-    """Whether nothing can follow yet, which is the case for every chunk but the last and so is worth a quick look."""
-    if job.state is not JobState.RUNNING:
+_LOCK_JOB = text("SELECT state, submitter_id, request FROM job WHERE id = :job FOR NO KEY UPDATE")
+
+_QUICK = text("""
+    WITH ended AS (
+        UPDATE attempt SET state = 'done', ended_at = clock_timestamp(), frames_done = :frames,
+               gpu_seconds = extract(epoch FROM clock_timestamp() - started_at),
+               environment = environment || :environment
+        WHERE lease_token = :token AND task_id = :task AND state = 'running'
+          AND EXISTS (SELECT 1 FROM chunk c WHERE c.task_id = :task AND c.last - c.first = :frames)
+          AND EXISTS (SELECT 1 FROM task t WHERE t.job_id = :job AND t.kind = 'render' AND t.id <> :task
+                      AND t.state IN ('waiting', 'ready', 'running', 'backoff', 'paused'))
+        RETURNING id, task_id, worker_id, number, gpu_seconds),
+    moved AS (
+        UPDATE task SET state = 'done', reason = 'Done.', done_at = clock_timestamp()
+        FROM ended WHERE task.id = ended.task_id RETURNING task.position),
+    filled AS (
+        UPDATE chunk SET attempt_id = ended.id, outputs = :outputs, report = :report
+        FROM ended WHERE chunk.task_id = ended.task_id RETURNING chunk.position),
+    spent AS (
+        UPDATE job SET gpu_seconds = job.gpu_seconds + ended.gpu_seconds
+        FROM ended WHERE job.id = :job RETURNING job.id)
+    SELECT ended.id, ended.worker_id, ended.number, ended.gpu_seconds, moved.position FROM ended, moved, filled, spent
+    """).bindparams(*(bindparam(name, type_=JSONB) for name in ("environment", "outputs", "report")))
+
+
+def _quick_render(session: Session, lease: Lease, result: RenderResult) -> bool:
+    """Accept a chunk after which others are still to be rendered: all chunks but the last, so it has to be fast.
+
+    Returns False without any change where something is out of the ordinary; the caller then goes the careful way.
+    """
+    job = session.execute(_LOCK_JOB, {"job": lease.job_id}).one_or_none()
+    if job is None or job.state != JobState.RUNNING or set(job.request["deliverables"]) - set(result.outputs):
         return False
-    session.flush()
-    open_render = exists().where(Task.job_id == job.id, Task.kind == TaskKind.RENDER, Task.state.in_(OPEN_TASK_STATES))
-    return bool(session.scalar(select(open_render)))
+    row = session.execute(
+        _QUICK,
+        {
+            "job": lease.job_id,
+            "task": lease.task_id,
+            "token": lease.token,
+            "frames": result.frames,
+            "outputs": {name: out.model_dump(mode="json") for name, out in result.outputs.items()},
+            "report": result.report,
+            "environment": result.environment,
+        },
+    ).one_or_none()
+    if row is None:
+        return False
+    ids = {"job_id": lease.job_id, "task_id": lease.task_id, "attempt_id": row.id, "worker_id": row.worker_id}
+    data = {"position": row.position, "kind": "render", "number": row.number}
+    ledger.note(
+        session,
+        "attempt.state",
+        **ids,
+        before=AttemptState.RUNNING,
+        after=AttemptState.DONE,
+        reason="It finished.",
+        data=data,
+    )
+    ledger.note(
+        session,
+        "render.state",
+        **ids,
+        before=TaskState.RUNNING,
+        after=TaskState.DONE,
+        reason="Done.",
+        data={"position": row.position},
+    )
+    ledger.count(session, job.submitter_id, -1, row.gpu_seconds)
+    return True
 
 
 def _plan(session: Session, held: Held, result: PlanResult) -> None:

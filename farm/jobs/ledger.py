@@ -8,17 +8,17 @@ a project are the busiest rows of all: they are locked for the shortest time, al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from sqlalchemy import bindparam, insert, text
 from sqlalchemy import event as sa_event
-from sqlalchemy import insert, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from farm.db.enums import OutboxTopic, TaskKind
-from farm.db.tables import Event, Lane, Outbox
+from farm.db.tables import Lane, Outbox
 
 _KEY = "farm.ledger"
 
@@ -95,9 +95,8 @@ def _write(session: Session) -> None:
     session.flush()
     if ledger.wakes:
         _write_wakes(session, ledger.wakes)
-    if ledger.events:
-        _write_events(session, ledger.events)
-    _write_counts(session, ledger)
+    if ledger.events or ledger.running:
+        _write_rest(session, ledger)
 
 
 def _write_wakes(session: Session, wakes: Counter[str]) -> None:
@@ -129,17 +128,33 @@ def wake_payload(kind: TaskKind | str, lane: Lane | Any, number: int) -> dict[st
     }
 
 
-def _write_counts(session: Session, ledger: _Ledger) -> None:
-    for submitter_id in sorted(s for s in ledger.running if ledger.running[s] or ledger.gpu_seconds[s]):
-        session.execute(
-            text("""
-                WITH counted AS (
-                    UPDATE project SET running = project.running + :running,
-                           gpu_seconds = project.gpu_seconds + :seconds
-                    FROM submitter s WHERE s.id = :id AND project.id = s.project_id)
-                UPDATE submitter SET running = running + :running WHERE id = :id"""),
-            {"id": submitter_id, "running": ledger.running[submitter_id], "seconds": ledger.gpu_seconds[submitter_id]},
-        )
+# One statement, since every claim and finish pays for it. The order is forced by what reads what: first the jobs'
+# locks, then the events, then the counts.
+_REST = text("""
+    WITH locked AS MATERIALIZED (
+        SELECT count(pg_advisory_xact_lock(hashtextextended(job, 0))::text) AS jobs
+        FROM unnest(CAST(:jobs AS text[])) AS job),
+    written AS (
+        INSERT INTO event (kind, job_id, task_id, attempt_id, worker_id, before, after, actor, reason, data)
+        SELECT e.kind, e.job_id, e.task_id, e.attempt_id, e.worker_id, e.before, e.after, e.actor, e.reason, e.data
+        FROM locked, jsonb_to_recordset(:events) AS e(
+            kind text, job_id text, task_id text, attempt_id text, worker_id text, before text, after text,
+            actor text, reason text, data jsonb)
+        RETURNING 1),
+    after_events AS MATERIALIZED (SELECT count(*) FROM written),
+    change AS (
+        SELECT id, running, seconds
+        FROM after_events, unnest(CAST(:submitters AS text[]), CAST(:running AS int[]), CAST(:seconds AS float8[]))
+            AS u(id, running, seconds)),
+    projects AS (
+        SELECT s.project_id AS id, sum(c.running) AS running, sum(c.seconds) AS seconds
+        FROM change c JOIN submitter s ON s.id = c.id GROUP BY s.project_id),
+    counted AS (
+        UPDATE project SET running = project.running + c.running, gpu_seconds = project.gpu_seconds + c.seconds
+        FROM projects c WHERE project.id = c.id RETURNING 1),
+    after_projects AS MATERIALIZED (SELECT count(*) FROM counted)
+    UPDATE submitter SET running = submitter.running + c.running
+    FROM change c, after_projects WHERE submitter.id = c.id""").bindparams(bindparam("events", type_=JSONB))
 
 
 def lock_events(session: Session, job_id: str) -> None:
@@ -147,11 +162,15 @@ def lock_events(session: Session, job_id: str) -> None:
     session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:job, 0))"), {"job": job_id})
 
 
-def _write_events(session: Session, events: Sequence[dict[str, Any]]) -> None:
-    for job_id in sorted(_jobs(events)):
-        lock_events(session, job_id)
-    session.execute(insert(Event), list(events))
-
-
-def _jobs(events: Iterable[dict[str, Any]]) -> set[str]:
-    return {event["job_id"] for event in events if event["job_id"] is not None}
+def _write_rest(session: Session, ledger: _Ledger) -> None:
+    submitters = sorted(s for s in ledger.running if ledger.running[s] or ledger.gpu_seconds[s])
+    session.execute(
+        _REST,
+        {
+            "jobs": sorted({event["job_id"] for event in ledger.events if event["job_id"] is not None}),
+            "events": ledger.events,
+            "submitters": submitters,
+            "running": [ledger.running[s] for s in submitters],
+            "seconds": [ledger.gpu_seconds[s] for s in submitters],
+        },
+    )

@@ -1,4 +1,4 @@
-"""Changes of state: the only code that writes a state column of a job, a task or an attempt (but for the claim).
+"""Changes of state: the only code that writes a state column of a job, task or attempt (but for claim and finish).
 
 Locks are always taken in the order job, task, attempt, and (at the commit, by the ledger) lane, the job's
 events, project, submitter.

@@ -16,6 +16,7 @@ from farm.jobs.wire import WIRE, ChunkDone, ChunkTask, Claim, JobSpec, Lease, Sl
 def load_claim(session: Session, slot: Slot, lease: Lease, taken: Row[Any]) -> Claim:
     """The claim for a task that was just taken (id, job_id, kind, position, attempts, shrunk)."""
     kind = TaskKind(taken.kind)
+    planned = exists().where(Task.job_id == Job.id, Task.kind == TaskKind.PLAN, Task.state == TaskState.DONE)
     row = session.execute(
         select(
             Job.request,
@@ -29,9 +30,12 @@ def load_claim(session: Session, slot: Slot, lease: Lease, taken: Row[Any]) -> C
             Plate.frames,
             Plate.timeline_key,
             Plate.by_decode,
+            planned.label("planned"),
+            *Chunk.__table__.columns,
         )
         .join(Plate, Plate.job_id == Job.id)
         .join(Project, Project.id == Job.project_id)
+        .outerjoin(Chunk, Chunk.task_id == lease.task_id)
         .where(Job.id == lease.job_id)
     ).one()
     request = JobRequest.model_validate(row.request)
@@ -48,13 +52,11 @@ def load_claim(session: Session, slot: Slot, lease: Lease, taken: Row[Any]) -> C
         timeline_key=row.timeline_key,
         cast_key=row.cast_key,
         mapping=row.mapping,
-        chunk=chunk_task(session.scalars(select(Chunk).where(Chunk.task_id == lease.task_id)).one())
-        if kind is TaskKind.RENDER
-        else None,
+        chunk=chunk_task(row) if kind is TaskKind.RENDER else None,
         chunks=tuple(chunk_task(c) for c in _chunks(session, lease.job_id)) if kind is TaskKind.CAST else (),
         done=tuple(_chunk_done(c) for c in _chunks(session, lease.job_id)) if kind is TaskKind.MERGE else (),
         plan_by_decode=row.by_decode,
-        plan_finished=kind is TaskKind.MERGE or plan_finished(session, lease.job_id),
+        plan_finished=row.planned,
     )
 
 
@@ -84,7 +86,7 @@ def _chunks(session: Session, job_id: str) -> list[Chunk]:
     return list(session.scalars(select(Chunk).where(Chunk.job_id == job_id).order_by(Chunk.position)))
 
 
-def _plain(chunk: Chunk) -> dict[str, Any]:
+def _plain(chunk: Chunk | Row[Any]) -> dict[str, Any]:
     return {
         "position": chunk.position,
         "first": chunk.first,
@@ -98,7 +100,7 @@ def _plain(chunk: Chunk) -> dict[str, Any]:
     }
 
 
-def chunk_task(chunk: Chunk) -> ChunkTask:
+def chunk_task(chunk: Chunk | Row[Any]) -> ChunkTask:
     return ChunkTask.model_validate(_plain(chunk))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select, text
 from sqlalchemy.orm import Session
 
 from farm.db.tables import Attempt, Chunk, Task
@@ -74,8 +74,8 @@ def progress_of(session: Session, frames: Mapping[str, int | None]) -> dict[str,
                 func.count().filter(Task.state == TaskState.FAILED).label("failed"),
                 func.coalesce(func.sum(Chunk.last - Chunk.first).filter(done), 0).label("frames"),
             )
-            .join(Task, Task.id == Chunk.task_id)
-            .where(Chunk.job_id.in_(ids))
+            .join(Task, and_(Task.id == Chunk.task_id, Task.job_id == Chunk.job_id))
+            .where(Chunk.job_id.in_(ids), Task.job_id.in_(ids))  # said twice, so that both sides use their index
             .group_by(Chunk.job_id)
         )
     }
@@ -89,8 +89,7 @@ def progress_of(session: Session, frames: Mapping[str, int | None]) -> dict[str,
                 func.sum(Attempt.frames_done).label("frames"),
                 func.sum(Attempt.frames_done / func.greatest(elapsed, 0.001)).label("fps"),
             )
-            .join(Task, Task.id == Attempt.task_id)
-            .where(Attempt.job_id.in_(ids), Attempt.state == AttemptState.RUNNING, Task.kind == TaskKind.RENDER)
+            .where(Attempt.job_id.in_(ids), Attempt.state == AttemptState.RUNNING, Attempt.kind == TaskKind.RENDER)
             .group_by(Attempt.job_id)
         )
     }
@@ -119,22 +118,19 @@ def _progress(total: int | None, chunks: object, live: object, rates: list[float
     )
 
 
+# one short walk down an index for each job, however many attempts it has had
+_LATEST = text("""
+    SELECT wanted.id AS job_id, latest.rate
+    FROM unnest(CAST(:ids AS text[])) AS wanted(id)
+    CROSS JOIN LATERAL (
+        SELECT a.frames_done / greatest(extract(epoch FROM a.ended_at - a.started_at), 0.001) AS rate
+        FROM attempt a WHERE a.job_id = wanted.id AND a.kind = 'render' AND a.state = 'done'
+        ORDER BY a.started_at DESC LIMIT :most) latest""")
+
+
 def _rates(session: Session, ids: list[str]) -> dict[str, list[float]]:
     """Frames a second of the latest finished attempts of each job."""
-    if not ids:
-        return {}
-    seconds = func.extract("epoch", Attempt.ended_at - Attempt.started_at)
     found: dict[str, list[float]] = {}
-    ranked = (
-        select(
-            Attempt.job_id,
-            (Attempt.frames_done / func.greatest(seconds, 0.001)).label("rate"),
-            func.row_number().over(partition_by=Attempt.job_id, order_by=Attempt.ended_at.desc()).label("nth"),
-        )
-        .join(Task, Task.id == Attempt.task_id)
-        .where(Attempt.job_id.in_(ids), Attempt.state == AttemptState.DONE, Task.kind == TaskKind.RENDER)
-        .subquery()
-    )
-    for row in session.execute(select(ranked.c.job_id, ranked.c.rate).where(ranked.c.nth <= _RATES)):
+    for row in session.execute(_LATEST, {"ids": ids, "most": _RATES}) if ids else ():
         found.setdefault(row.job_id, []).append(float(row.rate))
     return found

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from farm.db.tables import Attempt, Chunk, Deliverable, Event, Job, Plate, Project, SlotRow, Submitter, Task, Worker
@@ -214,7 +214,7 @@ def chunks(session: Session, job_id: str) -> list[ChunkView]:
             func.coalesce(latest.c.note, "").label("note"),
             latest.c.worker_id,
         )
-        .join(Task, Task.id == Chunk.task_id)
+        .join(Task, and_(Task.id == Chunk.task_id, Task.job_id == Chunk.job_id))
         .outerjoin(latest, latest.c.state.is_not(None))
         .where(Chunk.job_id == job_id)
         .order_by(Chunk.position)

@@ -248,6 +248,13 @@ def upgrade() -> None:
     )
     op.create_index("ix_job_batch", "job", ["batch_id"], unique=False, postgresql_where=sa.text("batch_id IS NOT NULL"))
     op.create_index(
+        "ix_job_capped",
+        "job",
+        ["id"],
+        unique=False,
+        postgresql_where=sa.text("max_running IS NOT NULL AND state NOT IN ('completed', 'failed', 'cancelled')"),
+    )
+    op.create_index(
         "ix_job_finished", "job", ["finished_at"], unique=False, postgresql_where=sa.text("finished_at IS NOT NULL")
     )
     op.create_index(
@@ -470,6 +477,13 @@ def upgrade() -> None:
         sa.Column("id", sa.String(length=26), nullable=False),
         sa.Column("task_id", sa.String(length=26), nullable=False),
         sa.Column("job_id", sa.String(length=26), nullable=False),
+        sa.Column(
+            "kind",
+            sa.Enum(
+                "plan", "cast", "render", "merge", name="taskkind", native_enum=False, create_constraint=True, length=16
+            ),
+            nullable=False,
+        ),
         sa.Column("worker_id", sa.String(length=64), nullable=False),
         sa.Column("slot", sa.Integer(), nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
@@ -631,6 +645,11 @@ def downgrade() -> None:
         "ix_job_open", table_name="job", postgresql_where=sa.text("state NOT IN ('completed', 'failed', 'cancelled')")
     )
     op.drop_index("ix_job_finished", table_name="job", postgresql_where=sa.text("finished_at IS NOT NULL"))
+    op.drop_index(
+        "ix_job_capped",
+        table_name="job",
+        postgresql_where=sa.text("max_running IS NOT NULL AND state NOT IN ('completed', 'failed', 'cancelled')"),
+    )
     op.drop_index("ix_job_batch", table_name="job", postgresql_where=sa.text("batch_id IS NOT NULL"))
     op.drop_table("job")
     op.drop_index("ix_delivery_webhook", table_name="delivery")
