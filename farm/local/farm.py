@@ -23,7 +23,7 @@ import psutil
 from farm import errors
 from farm.errors import FarmError, InfrastructureError
 from farm.local.home import FarmState, Home, remove_sockets
-from farm.local.logs import tail
+from farm.local.logs import rotate, tail
 from farm.local.postmaster import end_server
 from farm.local.process import MARK, Service, end, end_instance, marked
 from farm.local.services import Plan, listen
@@ -193,6 +193,7 @@ class _Background:
     def __init__(self, farm: LocalFarm, *, embedded: bool) -> None:
         farm.home.make()
         self._log = farm.home.logs / "supervisor.log"
+        rotate(self._log)
         self._start = self._log.stat().st_size if self._log.exists() else 0
         self._ready, telling = os.pipe()
         inherited: int | None = None
