@@ -126,7 +126,9 @@ class Asked:
 
     def request(self, deliverables: tuple[str, ...]) -> JobIn:
         consent = Consent(level="A1", grant_sha256=sha256_of(self.grant)) if self.grant else Consent()
-        identities = tuple(IdentityIn(label=label, face=self.face) for label in self.pictures)
+        identities = tuple(
+            IdentityIn(label=label, face=None if label == REPLACED else self.face) for label in self.pictures
+        )
         return JobIn(
             title=self.title,
             recipe=self.recipe,

@@ -68,7 +68,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return "Interrupted. Nothing was left behind; start it again when you like."
+        return "Interrupted: what was started is stopped, nothing half-made is left. Start it again when you like."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{error.filename or 'disk'}: The disk is full. Free some space, then try again."
     if isinstance(error, OSError):

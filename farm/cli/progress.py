@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -17,6 +18,7 @@ from farm.client import Client
 
 POLL_SECONDS = 0.4
 LINE_SECONDS = 5.0
+PATIENCE = 8
 _STANDING = frozenset({"waiting", "queued", "awaiting_cast", "paused"})
 
 
@@ -65,10 +67,10 @@ def _bar(console: Console) -> Iterator[Show]:
     )
     with Progress(*columns, console=console, transient=False) as progress:
         task: TaskID = progress.add_task("waiting", total=None, numbers="")
-        said: set[str] = set()
+        seen: Counter[str] = Counter()
 
         def show(job: JobOut) -> None:
-            for line in news(job, said):
+            for line in news(job, seen):
                 progress.console.print(line, markup=False)
             progress.update(
                 task,
@@ -87,13 +89,13 @@ class Lines:
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._write = write
         self._clock = clock
-        self._said: set[str] = set()
+        self._seen: Counter[str] = Counter()
         self._state = ""
         self._at = 0.0
         self._frames = -1
 
     def __call__(self, job: JobOut) -> None:
-        for line in news(job, self._said):
+        for line in news(job, self._seen):
             self._write(line)
         changed = job.state != self._state
         moved = job.progress.frames_done != self._frames
@@ -103,13 +105,15 @@ class Lines:
             self._state, self._at, self._frames = job.state, self._clock(), job.progress.frames_done
 
 
-def news(job: JobOut, said: set[str]) -> list[str]:
-    """What was not said yet: warnings, and why nothing happens."""
+def news(job: JobOut, seen: Counter[str]) -> list[str]:
+    """What was not said yet: warnings at once; why nothing happens, once it has been so for a few looks."""
     lines = [f"warning: {warning.text}" for warning in job.warnings]
+    seen.update(lines)
+    fresh = [line for line in lines if seen[line] == 1]
     if job.why and job.state in _STANDING:
-        lines.append(f"waiting: {job.why}")
-    fresh = [line for line in lines if line not in said]
-    said.update(fresh)
+        waiting = f"waiting: {job.why}"
+        seen[waiting] += 1
+        fresh += [waiting] if seen[waiting] == PATIENCE else []
     return fresh
 
 
@@ -123,6 +127,6 @@ def numbers(job: JobOut) -> str:
         parts.append(f"{at.chunks_done} of {at.chunks_total} chunks")
     if at.fps:
         parts.append(f"{at.fps:.1f} frames/s")
-    if at.eta_seconds is not None and not job.final:
+    if at.eta_seconds and job.state == "running":
         parts.append(f"{seconds_in_words(at.eta_seconds)} left")
     return ", ".join(parts)

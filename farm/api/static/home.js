@@ -2,7 +2,9 @@
 (() => {
   const form = document.getElementById("submit");
   const byId = (id) => document.getElementById(id);
-  const key = crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) + Date.now();
+  const fresh = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (n) => n.toString(16)).join("");
+  // Kept until the farm has answered, so that sending again after a lost connection makes no second job.
+  let key = fresh();
 
   function options() {
     const picked = {
@@ -39,6 +41,7 @@
 
   function finish(request) {
     let answer = {};
+    if (request.status) key = fresh();
     try { answer = JSON.parse(request.responseText); } catch { /* the status says enough */ }
     if (request.status === 200 || request.status === 201) {
       location.assign("/jobs/" + encodeURIComponent(answer.id));
@@ -62,7 +65,7 @@
     body.append("plate", byId("plate").files[0], "plate");
     const request = new XMLHttpRequest();
     request.open("POST", form.action);
-    request.setRequestHeader("Idempotency-Key", key + "-" + Date.now());
+    request.setRequestHeader("Idempotency-Key", key);
     request.upload.addEventListener("progress", (e) => {
       byId("sent").value = e.total ? e.loaded / e.total : 0;
       byId("sent-text").textContent = e.loaded === e.total ? "checking" : Math.round((100 * e.loaded) / e.total) + " %";

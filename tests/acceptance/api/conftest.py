@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from farm.local.home import Home
+
 COMMAND_SECONDS = 240
 
 
@@ -39,6 +41,13 @@ class FarmCommand:
         done = self(*arguments, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+    @property
+    def url(self) -> str:
+        """Of the farm that is up."""
+        state = Home(self.home).running()
+        assert state is not None
+        return state.url
 
     @staticmethod
     def argv(*arguments: str | Path) -> list[str]:

@@ -1,3 +1,4 @@
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -5,14 +6,20 @@ import pytest
 
 from farm.api.schemas import JobOut, Progress, WarningOut
 from farm.cli.exits import Exit, JobFailedError
-from farm.cli.progress import Lines, follow, numbers, require_completed
+from farm.cli.progress import PATIENCE, Lines, follow, news, numbers, require_completed
 from farm.client import Client
 
 
 def job(state: str = "running", **more: Any) -> JobOut:
     final = state in ("completed", "failed", "cancelled")
     return JobOut(
-        id="j", state=state, final=final, recipe="swap", priority=50, created_at=datetime(2026, 1, 1, tzinfo=UTC), **more
+        id="j",
+        state=state,
+        final=final,
+        recipe="swap",
+        priority=50,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        **more,
     )
 
 
@@ -46,6 +53,13 @@ def test_numbers_say_what_is_known() -> None:
     at = Progress(frames_done=120, frames_total=576, chunks_done=1, chunks_total=3, fps=12.44, eta_seconds=37)
     assert numbers(job(progress=at)) == "120 of 576 frames, 1 of 3 chunks, 12.4 frames/s, 37 s left"
     assert "left" not in numbers(job("completed", progress=at))
+
+
+def test_why_nothing_happens_is_said_once_it_has_lasted() -> None:
+    seen: Counter[str] = Counter()
+    views = [news(job("queued", why="No worker is connected."), seen) for _ in range(3 * PATIENCE)]
+    assert [line for view in views for line in view] == ["waiting: No worker is connected."]
+    assert views[0] == []
 
 
 def test_lines_are_said_once_and_not_too_often() -> None:

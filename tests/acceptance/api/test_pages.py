@@ -1,0 +1,114 @@
+"""The pages in a real browser, on a real farm."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from farm.sample import generate
+from tests.acceptance.api.conftest import FarmCommand
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (apt-get install chromium)")
+
+PATIENCE = 120_000  # milliseconds
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, embedded_farm: FarmCommand) -> Iterator[Page]:
+    """A page on a phone; a script error or a blocked resource fails the test."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, base_url=embedded_farm.url)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    assert [error for error in errors if "Failed to load resource" not in error] == []
+
+
+@pytest.fixture(scope="module")
+def plate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generate(tmp_path_factory.mktemp("plate"), seconds=2, size=(320, 180), people=1).plate
+
+
+def fits(page: Page) -> bool:
+    """Nothing has to be scrolled sideways."""
+    return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+def test_a_job_from_the_form_to_the_file(page: Page, plate: Path, tmp_path: Path) -> None:
+    page.goto("/")
+    assert fits(page)
+    page.get_by_label("Plate").set_input_files(plate)
+    page.get_by_label("Recipe").select_option("passthrough")
+    page.get_by_label("Deliverable").select_option("ffv1")
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Title").fill('<b>Reel</b> & "more"')
+    page.get_by_label("Chunk, seconds").fill("1")
+    page.get_by_role("button", name="Submit").click()
+
+    page.wait_for_url("**/jobs/*")
+    expect(page.get_by_role("heading", level=1)).to_contain_text('<b>Reel</b> & "more"')
+    expect(page.get_by_role("status")).to_have_text("completed", timeout=PATIENCE)
+    expect(page.locator("#strip li.done")).to_have_count(2)
+    expect(page.locator("#frames")).to_have_text("48 of 48")
+    expect(page.locator("#files")).to_contain_text("48 of 48 decoded")
+    expect(page.locator("#events")).to_contain_text("job completed")
+    assert fits(page)
+    with page.expect_download() as started:
+        page.get_by_role("link", name="ffv1").click()
+    out = tmp_path / "out.mkv"
+    started.value.save_as(out)
+    assert out.read_bytes().startswith(b"\x1aE\xdf\xa3")
+
+    page.goto("/")
+    expect(page.locator(".jobs")).to_contain_text('<b>Reel</b> & "more"')
+
+
+def test_the_form_says_what_is_missing_and_what_the_farm_refuses(page: Page, plate: Path, tmp_path: Path) -> None:
+    page.goto("/")
+    problem = page.get_by_role("alert")
+    send = page.get_by_role("button", name="Submit")
+    send.click()
+    expect(problem).to_have_text("Choose the plate.")
+    page.get_by_label("Plate").set_input_files(plate)
+    send.click()
+    expect(problem).to_contain_text("picture of the identity")
+    text = tmp_path / "text.mp4"
+    text.write_text("no film")
+    page.get_by_label("Plate").set_input_files(text)
+    page.get_by_label("Recipe").select_option("passthrough")
+    send.click()
+    expect(problem).to_contain_text("text file")
+    expect(send).to_be_enabled()
+
+
+def test_a_job_is_cancelled_from_its_page(page: Page, plate: Path, embedded_farm: FarmCommand) -> None:
+    submitted = embedded_farm("submit", plate, "--recipe", "passthrough")
+    job_id = submitted.stdout.strip()
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("status")).to_have_text("cancelled", timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+    assert embedded_farm.data("job", job_id)["state"] == "cancelled"
+
+
+def test_a_job_that_does_not_exist_is_a_page_too(page: Page) -> None:
+    answer = page.goto("/jobs/01NOTHING")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not Found")
