@@ -31,6 +31,10 @@ _INTRA_ONLY = frozenset({"ffv1", "prores_ks", "dnxhd"})
 _QUICKTIME_CHUNKS = frozenset({"prores_ks", "dnxhd"})
 
 
+# Copying loses the profile that a muxer picks these codes by.
+_TAGS = {"hq": "apch", "4444": "ap4h", "dnxhr_hq": "AVdh", "dnxhr_hqx": "AVdh", "dnxhr_444": "AVdh"}
+
+
 class EncoderPlan(BaseModel):
     """How every chunk of one deliverable is encoded.
 
@@ -165,7 +169,7 @@ def chunk_encoder(
         rate=rate,
         container=deliverable.container,
         suffix=deliverable.suffix,
-        tag=deliverable.tag,
+        tag=_TAGS.get(choice.formats[sample_format].get("profile", ""), deliverable.tag),
         carries_tracks=deliverable.carries_tracks,
         chunk_container="mov" if quicktime else "nut",
         chunk_suffix=".mov" if quicktime else ".nut",

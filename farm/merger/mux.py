@@ -140,7 +140,7 @@ def _picture_output(number: int, index: int, facts: PlateFacts, plan: EncoderPla
     if plan.sample_aspect_ratio not in (0, 1):
         shape = plan.sample_aspect_ratio * Fraction(plan.width, plan.height)
         arguments += [f"-aspect:{number}", f"{shape.numerator}:{shape.denominator}"]
-    if plan.tag is not None:
+    if plan.tag is not None and plan.container in _MP4_FAMILY:
         arguments += [f"-tag:{number}", plan.tag]
     if offset:
         arguments += [f"-bsf:{number}", f"setts=pts=PTS+{offset}:dts=DTS+{offset}"]

@@ -128,6 +128,8 @@ def _check_facts(
         # Limited range is what silence means; x264 says nothing where no other tag is known.
         if wanted != "unknown" and found != wanted and (wanted, found) != ("tv", "unknown"):
             findings.add("colour", f"The colour {name} is {found} instead of {wanted}.")
+    if plan.tag is not None and plan.container in ("mp4", "mov") and out.video.codec_tag != plan.tag:
+        findings.add("codec_tag", f"The picture is marked {out.video.codec_tag} instead of {plan.tag}.")
     located = plan.colour.chroma_location
     if located != "unknown" and out.video.colour.chroma_location != located:
         findings.note(f"The chroma location is given as {out.video.colour.chroma_location}, the plate says {located}.")

@@ -1,0 +1,188 @@
+"""A merge that cannot be right says which chunk, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from farm.errors import FarmError
+from farm.media.deliverables import deliverable
+from farm.media.encoders import chunk_encoder
+from farm.media.writer import file_sha256
+from farm.merger.carry import carriage
+from farm.merger.join import ChunkFile
+from farm.merger.report import VerifyReport
+from farm.merger.verify import verify
+from tests.integration.merger.workshop import Rendered, Workshop, remux
+
+
+@pytest.fixture
+def rendered(workshop: Workshop) -> Rendered:
+    return workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 4)
+
+
+def _missing(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    return [chunks[0], *chunks[2:]]
+
+
+def _gone(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    chunks[1].path.unlink()
+    return chunks
+
+
+def _swapped(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    return [
+        chunks[0],
+        ChunkFile(chunks[2].path, chunks[1].facts),
+        ChunkFile(chunks[1].path, chunks[2].facts),
+        chunks[3],
+    ]
+
+
+def _twice(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    return [*chunks, chunks[1]]
+
+
+def _cut_short(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    data = chunks[1].path.read_bytes()
+    chunks[1].path.write_bytes(data[: len(data) // 2])
+    return chunks
+
+
+def _cut_short_and_signed(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    """Damage that happened before the writer noted size and hash."""
+    _cut_short(chunks)
+    facts = chunks[1].facts.model_copy(
+        update={"size": chunks[1].path.stat().st_size, "sha256": file_sha256(chunks[1].path)}
+    )
+    return [chunks[0], ChunkFile(chunks[1].path, facts), *chunks[2:]]
+
+
+def _other_header(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    facts = chunks[1].facts.model_copy(update={"extradata_sha256": "0" * 64})
+    return [chunks[0], ChunkFile(chunks[1].path, facts), *chunks[2:]]
+
+
+def _all_other_headers(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    return [ChunkFile(c.path, c.facts.model_copy(update={"extradata_sha256": "0" * 64})) for c in chunks]
+
+
+def _other_plan(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    facts = chunks[1].facts.model_copy(update={"plan_digest": "0" * 64})
+    return [chunks[0], ChunkFile(chunks[1].path, facts), *chunks[2:]]
+
+
+def _other_pts(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    facts = chunks[1].facts.model_copy(update={"last_pts": chunks[1].facts.last_pts + 1})
+    return [chunks[0], ChunkFile(chunks[1].path, facts), *chunks[2:]]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_missing, "frames 12 to 23 is missing"),
+        (_gone, "file is missing"),
+        (_swapped, "sha256|bytes instead"),
+        (_twice, "in two chunks"),
+        (_cut_short, "bytes instead of"),
+        (_cut_short_and_signed, "missing|breaks off"),
+        (_other_header, "set-up data differs"),
+        (_all_other_headers, "set-up data is"),
+        (_other_plan, "another plan"),
+        (_other_pts, "It goes from pts"),
+    ],
+)
+def test_a_spoilt_chunk_is_named(
+    rendered: Rendered, spoil: Callable[[list[ChunkFile]], list[ChunkFile]], words: str
+) -> None:
+    with pytest.raises(FarmError, match=words) as caught:
+        rendered.merge(chunks=spoil(rendered.chunks))
+
+    assert "12" in str(caught.value) or "pts" in str(caught.value)
+    assert not rendered.out.exists()
+    assert not list(rendered.out.parent.glob(".*.part*"))
+
+
+def test_chunks_may_come_in_any_order(rendered: Rendered) -> None:
+    report = rendered.merge(chunks=rendered.chunks[::-1])
+
+    assert report.verified.ok
+
+
+def test_a_merge_that_fails_keeps_the_file_that_was_there(rendered: Rendered) -> None:
+    rendered.out.write_bytes(b"the deliverable of an earlier attempt")
+
+    with pytest.raises(FarmError):
+        rendered.merge(chunks=_cut_short(rendered.chunks))
+
+    assert rendered.out.read_bytes() == b"the deliverable of an earlier attempt"
+
+
+def test_a_plate_that_is_gone_is_an_error_without_its_name(rendered: Rendered, tmp_path: Path) -> None:
+    rendered.plate = tmp_path / "secret-name.mp4"
+
+    with pytest.raises(FarmError) as caught:
+        rendered.merge()
+
+    assert "secret-name" not in str(caught.value)
+    assert not rendered.out.exists()
+
+
+def _verdict(rendered: Rendered, path: Path) -> VerifyReport:
+    facts = [chunk.facts for chunk in rendered.chunks]
+    carried = carriage(rendered.facts, rendered.plan)
+    return verify(path, rendered.plate, rendered.facts, rendered.timeline, rendered.plan, facts, carried)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["-frames:v", "47"], "count"),
+        (["-an"], "track_missing"),
+        (["-bsf:a", "noise=amount=-1"], "track"),
+        (["-bsf:v", "setts=pts=PTS+gt(N\\,20)*100"], "pts"),
+        (["-bsf:v", "h264_metadata=matrix_coefficients=9"], "colour"),
+        (["-map_chapters", "-1", "-metadata:s:v", "rotate=0", "-t", "0.5"], "count"),
+    ],
+)
+def test_verify_sees(workshop: Workshop, arguments: list[str], code: str) -> None:
+    clip = "h264_bt601.mp4" if code == "colour" else "h264_audio.mp4"
+    rendered = workshop.render(workshop.media.make(clip), "h264", 2)
+    rendered.merge()
+    assert _verdict(rendered, rendered.out).ok
+
+    spoilt = remux(rendered.out, workshop.folder / "spoilt.mp4", *arguments)
+
+    report = _verdict(rendered, spoilt)
+    assert not report.ok
+    assert code in {finding.code for finding in report.findings}
+
+
+def test_verify_sees_one_changed_sample(workshop: Workshop) -> None:
+    plate = workshop.media.make("h264_closed.mp4")
+    rendered = workshop.render(plate, "ffv1", 3)
+    other = rendered.chunks[1].facts.model_copy(update={"frames_sha256": "0" * 64})
+    rendered.chunks[1] = ChunkFile(rendered.chunks[1].path, other)
+
+    with pytest.raises(FarmError, match="samples of frames 24 to 47"):
+        rendered.merge()
+
+
+def test_a_broken_picture_is_not_passed_over(workshop: Workshop) -> None:
+    rendered = workshop.render(workshop.media.make("h264_closed.mp4"), "ffv1", 1)
+    rendered.merge()
+    data = bytearray(rendered.out.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 64] = bytes(64)
+    spoilt = workshop.folder / "spoilt.mkv"
+    spoilt.write_bytes(data)
+
+    assert not _verdict(rendered, spoilt).ok
+
+
+def test_the_plan_of_a_plate_does_not_depend_on_when_it_is_made(rendered: Rendered) -> None:
+    again = chunk_encoder(deliverable("h264"), rendered.facts, hardware=False, threads=2)
+
+    assert again.digest() == rendered.plan.digest()
