@@ -76,7 +76,10 @@ def crop_around(centre: NDArray[np.floating], side: float, angle: float, size: i
 
 @dataclass(frozen=True, slots=True)
 class HeadPose:
-    """Degrees. Yaw is positive when the face turns to the picture's right, pitch when it looks down, roll clockwise."""
+    """Degrees. Yaw is positive when the face turns to the picture's right, pitch when it looks down, roll clockwise.
+
+    The head is nodded first, then turned, then rolled.
+    """
 
     yaw: float
     pitch: float
@@ -119,10 +122,10 @@ def placement(points: NDArray[np.floating]) -> Placement:
 def head_pose(points: NDArray[np.floating]) -> HeadPose:
     """Pose from landmarks (>=468, 3; pixels, z in the same scale, smaller is nearer), weak perspective."""
     rotation = placement(points).rotation
-    yaw = np.degrees(np.arcsin(np.clip(-rotation[0, 2], -1, 1)))
-    pitch = np.degrees(np.arctan2(rotation[1, 2], rotation[2, 2]))
+    yaw = np.degrees(np.arcsin(np.clip(rotation[2, 0], -1, 1)))
+    pitch = np.degrees(np.arctan2(rotation[2, 1], rotation[2, 2]))
     roll = np.degrees(np.arctan2(rotation[1, 0], rotation[0, 0]))
-    return HeadPose(float(yaw), float(-pitch), float(roll))
+    return HeadPose(float(yaw), float(pitch), float(roll))
 
 
 def five_points(points: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -1,0 +1,42 @@
+"""The account of a render."""
+
+from farm.faces.report import FaceReport, FrameReport, Outcome, summarise
+
+BOX = (0.0, 0.0, 10.0, 10.0)
+
+
+def one(index: int, *faces: tuple[str | None, Outcome]) -> FrameReport:
+    found = tuple(FaceReport(box=BOX, person=p, similarity=0.5, outcome=o) for p, o in faces)
+    return FrameReport(index=index, pts=index * 10, faces=found)
+
+
+def test_frames_are_counted_by_person_and_outcome_with_their_times() -> None:
+    swapped, small = Outcome.SWAPPED, Outcome.TOO_SMALL
+    report = summarise(
+        [
+            one(0, ("person-1", swapped), (None, Outcome.NOT_MAPPED)),
+            one(1, ("person-1", swapped)),
+            one(2),
+            one(3, ("person-1", small)),
+            one(4, ("person-1", swapped)),
+        ]
+    )
+    lead, stranger = report.people
+    assert (report.frames, report.without_face) == (5, 1)
+    assert lead.frames == {swapped: 3, small: 1}
+    assert [(s.outcome, s.first, s.last, s.last_pts) for s in lead.spans] == [
+        (swapped, 0, 1, 10),
+        (small, 3, 3, 30),
+        (swapped, 4, 4, 40),
+    ]
+    assert (stranger.person, stranger.frames) == (None, {Outcome.NOT_MAPPED: 1})
+    assert one(0, ("a", swapped), ("b", small)).swapped == 1
+
+
+def test_two_faces_of_one_person_do_not_break_their_span() -> None:
+    frames = [one(i, ("p", Outcome.SWAPPED), ("p", Outcome.TOO_SMALL)) for i in range(6)]
+    (person,) = summarise(frames).people
+    assert [(s.outcome, s.first, s.last) for s in person.spans] == [
+        (Outcome.SWAPPED, 0, 5),
+        (Outcome.TOO_SMALL, 0, 5),
+    ]
