@@ -79,33 +79,37 @@ class LocalFarm:
         with self.home.locked(), stop.listening(lifeline), self._listener() as listener:
             last = self.home.last_state()
             self._recover(last)
-            instance = uuid.uuid4().hex
             sockets = self.home.make_sockets(last)
-            plan = Plan(self.home, self.settings, sockets, listener)
-            state = _state(plan, instance)
-            self.home.write_state(state)
-            guard = _Guard(instance, self.home)
-            supervisor = Supervisor(
-                _load(self._services)(plan),
-                instance=instance,
-                logs=self.home.logs,
-                stop=stop,
-                tend=guard.keep,
-                check=self.home.check_disk,
-            )
             try:
-                guard.keep()
-                supervisor.start()
-                if not stop.requested:
-                    state = replace(state, ready=True)
-                    self.home.write_state(state)
-                    on_ready(state)
-                    supervisor.run()
+                self._supervise(Plan(self.home, self.settings, sockets, listener), stop, on_ready)
             finally:
-                supervisor.stop()
-                guard.release()
                 remove_sockets(sockets)
                 self.home.clear_state()
+
+    def _supervise(self, plan: Plan, stop: Stop, on_ready: Callable[[FarmState], None]) -> None:
+        instance = uuid.uuid4().hex
+        state = _state(plan, instance)
+        self.home.write_state(state)
+        guard = _Guard(instance, self.home)
+        supervisor = Supervisor(
+            _load(self._services)(plan),
+            instance=instance,
+            logs=self.home.logs,
+            stop=stop,
+            tend=guard.keep,
+            check=self.home.check_disk,
+        )
+        try:
+            guard.keep()
+            supervisor.start()
+            if not stop.requested:
+                state = replace(state, ready=True)
+                self.home.write_state(state)
+                on_ready(state)
+                supervisor.run()
+        finally:
+            supervisor.stop()
+            guard.release()
 
     def up(self) -> FarmState:
         """Start the farm in the background; returns when it is ready. Errors as of `run`."""

@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+from farm.errors import InfrastructureError
 from farm.local.process import Service
 from farm.local.services import Plan
 
@@ -73,3 +74,7 @@ def broken(plan: Plan) -> list[Service]:
 def silent(plan: Plan) -> list[Service]:
     argv = (sys.executable, "-c", "import signal; signal.pause()")
     return [Service(name="silent", argv=argv, env={}, ready=lambda: False, start_seconds=0.3)]
+
+
+def unplanned(plan: Plan) -> list[Service]:
+    raise InfrastructureError("The service cannot even be planned.", where="unplanned")

@@ -135,6 +135,17 @@ def test_a_service_that_fails_stops_the_start_with_its_last_words(home: Path) ->
     assert not any(starts(home, "first")[0] == process.pid for process in psutil.process_iter())
 
 
+def test_a_farm_that_cannot_be_planned_leaves_no_sockets_and_no_state(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    deep = home.joinpath(*["deep" * 10] * 4)
+    with pytest.raises(InfrastructureError, match="cannot even be planned"):
+        farm(deep, "unplanned").up()
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert Home(deep).last_state() is None
+
+
 def test_a_service_that_never_answers_is_given_up(home: Path) -> None:
     with pytest.raises(InfrastructureError, match=r"silent: The service does not answer after 0 s"):
         farm(home, "silent").up()
