@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 
 from farm.local.home import Home
+from tests.acceptance.conftest import Farm
 
 COMMAND_SECONDS = 240
 
@@ -64,18 +63,9 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def embedded_farm() -> Iterator[FarmCommand]:
-    """A farm that is up."""
-    home = Path(tempfile.mkdtemp(prefix="farm-acceptance-"))
-    command = FarmCommand(home)
-    try:
-        started = command("up", "--detach")
-        assert started.returncode == 0, started.stderr
-        yield command
-    finally:
-        stopped = command("down")
-        shutil.rmtree(home, ignore_errors=True)
-    assert stopped.returncode == 0, stopped.stderr
+def running_farm(farm: Farm) -> FarmCommand:
+    """The command in the home of the farm that all acceptance tests share."""
+    return FarmCommand(farm.local.home.path)
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, embedded_farm: FarmCommand) -> Iterator[Page]:
+def page(browser: Browser, running_farm: FarmCommand) -> Iterator[Page]:
     """A page on a phone; a script error or a blocked resource fails the test."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, base_url=embedded_farm.url)
+    context = browser.new_context(viewport={"width": 390, "height": 844}, base_url=running_farm.url)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -97,14 +97,14 @@ def test_the_form_says_what_is_missing_and_what_the_farm_refuses(page: Page, pla
     expect(send).to_be_enabled()
 
 
-def test_a_job_is_cancelled_from_its_page(page: Page, plate: Path, embedded_farm: FarmCommand) -> None:
-    submitted = embedded_farm("submit", plate, "--recipe", "passthrough")
+def test_a_job_is_cancelled_from_its_page(page: Page, plate: Path, running_farm: FarmCommand) -> None:
+    submitted = running_farm("submit", plate, "--recipe", "passthrough")
     job_id = submitted.stdout.strip()
     page.goto(f"/jobs/{job_id}")
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("status")).to_have_text("cancelled", timeout=PATIENCE)
     expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
-    assert embedded_farm.data("job", job_id)["state"] == "cancelled"
+    assert running_farm.data("job", job_id)["state"] == "cancelled"
 
 
 def test_a_job_that_does_not_exist_is_a_page_too(page: Page) -> None:

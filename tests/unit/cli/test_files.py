@@ -50,9 +50,14 @@ def test_an_output_is_replaced_only_when_it_is_whole(tmp_path: Path) -> None:
 def test_a_broken_output_leaves_the_old_one_alone(tmp_path: Path) -> None:
     out = tmp_path / "out.mp4"
     out.write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), replacing(out) as target:
-        target.write(b"half")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with replacing(out) as target:
+            target.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert out.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [out]
 
