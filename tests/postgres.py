@@ -29,19 +29,29 @@ _UID = 65534  # nobody, by number: no user is made and none needs to exist
 _CONFIG = """
 listen_addresses = ''
 unix_socket_permissions = 0700
+max_connections = 80
+timezone = UTC
+"""
+_FAST = """
 fsync = off
 synchronous_commit = off
 full_page_writes = off
 shared_buffers = 64MB
-max_connections = 80
-timezone = UTC
+"""
+_DURABLE = """
+shared_buffers = 1GB
+max_wal_size = 4GB
 """
 
 
 class Cluster:
-    """A running server in `folder`. `url(database)` connects as the superuser "farm"."""
+    """A running server in `folder`. `url(database)` connects as the superuser "farm".
 
-    def __init__(self, folder: Path) -> None:
+    `durable`: as in production, for benchmarks; the tests need no data to outlive a crash of the machine.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        self._config = _CONFIG + (_DURABLE if durable else _FAST)
         self.folder = folder
         self.data = folder / "data"
         self._as: dict[str, Any] = {}
@@ -84,7 +94,7 @@ class Cluster:
         ]
         subprocess.run(initdb, check=True, capture_output=True, cwd=self.folder, env=self._env(), **self._as)
         with (self.data / "postgresql.conf").open("a") as out:
-            out.write(f"{_CONFIG}unix_socket_directories = '{self.folder}'\n")
+            out.write(f"{self._config}unix_socket_directories = '{self.folder}'\n")
         self.boot()
 
     def boot(self) -> None:

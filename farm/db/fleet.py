@@ -30,7 +30,6 @@ class Worker(Base):
     tags: Mapped[list[str]] = empty_list()
     capabilities: Mapped[dict[str, Any]] = empty_json()
     rate: Mapped[float | None]
-    schedule: Mapped[dict[str, Any] | None]
     version: Mapped[str] = mapped_column(String(64), server_default="")
     wire: Mapped[int] = mapped_column(server_default="1")
     started_at: Mapped[Made]

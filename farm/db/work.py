@@ -98,7 +98,6 @@ class Chunk(Base):
         UniqueConstraint("job_id", "position"),
         CheckConstraint("first >= 0 AND last > first", name="frames"),
         CheckConstraint("(outputs IS NULL) = (attempt_id IS NULL)", name="accepted"),
-        Index("ix_chunk_fingerprint", "fingerprint", postgresql_where=text("fingerprint IS NOT NULL")),
     )
 
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id", ondelete="CASCADE"), primary_key=True)
@@ -116,7 +115,6 @@ class Chunk(Base):
     attempt_id: Mapped[str | None] = mapped_column(String(26))
     outputs: Mapped[dict[str, Any] | None]
     report: Mapped[dict[str, Any] | None]
-    fingerprint: Mapped[str | None] = mapped_column(String(64))
 
 
 class Attempt(Base):

@@ -1,10 +1,10 @@
 """Giving a task to a slot.
 
-The order is: priority, then fair share of the project and of the submitter (live attempts over weight), then age, then
-within a job whatever unblocks the most. A lane (all tasks of one submitter with the same needs) is judged by its head,
-so the work that a slot cannot do costs it nothing; the task itself is taken with FOR UPDATE SKIP LOCKED, so two claims
-never wait for each other and never get the same one. Caps are exact: a capped count is looked at and raised under a
-lock. The order of shares may lag by the claims of the same instant.
+The order is: priority, then fair share of the project and of the submitter (live attempts with this one, over
+weight), then age, then within a job whatever unblocks the most. A lane (all tasks of one submitter with the same
+needs) is judged by its head, so the work that a slot cannot do costs it nothing; the task itself is taken with FOR
+UPDATE SKIP LOCKED, so two claims never wait for each other and never get the same one. Caps are exact: a capped count
+is looked at and raised under a lock. The order of shares may lag by the claims of the same instant.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _RANK = text(f"""
       AND NOT EXISTS (
         SELECT 1 FROM worker w WHERE w.id = :worker
         AND (w.state IN ('asleep', 'draining', 'offline', 'error') OR w.requested IN ('asleep', 'offline', 'restart')))
-    ORDER BY head.priority DESC, p.running / p.weight, s.running / s.weight, head.job_seq,
+    ORDER BY head.priority DESC, (p.running + 1) / p.weight, (s.running + 1) / s.weight, head.job_seq,
              CASE l.kind WHEN 'merge' THEN 0 WHEN 'plan' THEN 1 WHEN 'cast' THEN 2 ELSE 3 END
     LIMIT 32""")  # noqa: S608  (only the constant above is put in)
 

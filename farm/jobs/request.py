@@ -72,8 +72,7 @@ class JobRequest(Plain):
 
     `mapping` is a MappingRequest as JSON (see farm.faces.mapping), opaque here. `deliverables` are names that
     farm.media.deliverables knows. `tags`: only workers that have all of them get the job's tasks. `vram_mb`, `models`
-    and `codecs` are what a render slot must offer. `engine` is a digest of everything else that decides what frames
-    look like (code and model versions): with it set, a requeued job takes over chunks that are rendered already.
+    and `codecs` are what a render slot must offer.
     `consent` (the grant) and `permit` are kept with the job for provenance; they are checked elsewhere.
     """
 
@@ -97,7 +96,6 @@ class JobRequest(Plain):
     max_attempts: int = Field(default=3, gt=0, le=20)
     deadline: datetime | None = None
     needs: tuple[Needed, ...] = ()
-    engine: str = ""
     consent: dict[str, Any] | None = None
     permit: dict[str, Any] | None = None
 

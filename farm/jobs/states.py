@@ -102,10 +102,6 @@ TASK_TRANSITIONS: Transitions = {
         for after in (_T.WAITING, _T.READY, _T.PAUSED)
     },
     **{(state, _T.WAITING): "a person requeued what it depends on" for state in (_T.READY, _T.BACKOFF, _T.PAUSED)},
-    **{
-        (state, _T.DONE): "a result for the same frames, recipe and identities was there already"
-        for state in (_T.WAITING, _T.READY)
-    },
 }
 
 ATTEMPT_TRANSITIONS: Transitions = {

@@ -99,7 +99,6 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("rate", sa.Double(), nullable=True),
-        sa.Column("schedule", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
         sa.Column("version", sa.String(length=64), server_default="", nullable=False),
         sa.Column("wire", sa.Integer(), server_default="1", nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
@@ -575,20 +574,12 @@ def upgrade() -> None:
         sa.Column("attempt_id", sa.String(length=26), nullable=True),
         sa.Column("outputs", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
         sa.Column("report", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
-        sa.Column("fingerprint", sa.String(length=64), nullable=True),
         sa.CheckConstraint("(outputs IS NULL) = (attempt_id IS NULL)", name=op.f("ck_chunk_accepted")),
         sa.CheckConstraint("first >= 0 AND last > first", name=op.f("ck_chunk_frames")),
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name=op.f("fk_chunk_job_id"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["task_id"], ["task.id"], name=op.f("fk_chunk_task_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("task_id", name=op.f("pk_chunk")),
         sa.UniqueConstraint("job_id", "position", name=op.f("uq_chunk_job_id_position")),
-    )
-    op.create_index(
-        "ix_chunk_fingerprint",
-        "chunk",
-        ["fingerprint"],
-        unique=False,
-        postgresql_where=sa.text("fingerprint IS NOT NULL"),
     )
     op.create_table(
         "identity_picture",
@@ -609,7 +600,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("identity_picture")
-    op.drop_index("ix_chunk_fingerprint", table_name="chunk", postgresql_where=sa.text("fingerprint IS NOT NULL"))
     op.drop_table("chunk")
     op.drop_index("uq_attempt_running", table_name="attempt", postgresql_where=sa.text("state = 'running'"))
     op.drop_index("ix_attempt_running_worker", table_name="attempt", postgresql_where=sa.text("state = 'running'"))
