@@ -57,7 +57,8 @@ def _check_file(path: Path, where: str) -> None:
 
 def refusal(error: Exception, path: Path, where: str) -> InputError:
     """The reason, in words, why a container cannot be opened."""
-    head = path.open("rb").read(4096)
+    with path.open("rb") as file:
+        head = file.read(4096)
     size = path.stat().st_size
     if isinstance(error, (av.error.ExitError, av.error.TimeoutError)):
         return InputError(f"Reading gave nothing for {limits.READ_TIMEOUT_SECONDS:.0f} seconds.", where=where,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from av import VideoFrame
@@ -67,62 +67,62 @@ def assemble(
     *,
     low: int,
     high: int | None = None,
+    strict: bool = False,
 ) -> Iterator[Frame]:
     """Frames [low, high) of the timeline, every one; None as `high` is the end.
 
     A frame that the decoder did not give is the one before it, marked as concealed. Raises PlanMismatchError where
-    frames are missing though nothing went wrong, come in another order than planned, or the first has none before it.
+    frames are missing though nothing went wrong, come in another order than planned, or the first has none before it;
+    with `strict` also for a frame that has faults in it, since what a decoder makes of those depends on where it began.
     """
-    joiner = _Joiner(index, low, high)
+    joiner = _Joiner(index, maker, low)
     for item in decoded:
         number = index.frame_of(item.ordinal) if item.ordinal is not None else None
         if number is None or number < low or (high is not None and number >= high):
             continue
+        if strict and item.picture.is_corrupt:
+            raise _mismatch("The frame has faults in it.", number)
         yield from joiner.up_to(number)
-        frame = maker.make(item.picture, index.pts_of(number), number)
-        joiner.last = frame
-        joiner.expected = number + 1
-        yield frame
-        if high is not None and joiner.expected >= high:
+        yield joiner.take(item.picture, number)
+        if number + 1 == high:
             break
     yield from joiner.up_to(min(high, len(index)) if high is not None else len(index))
     joiner.check(log)
 
 
 class _Joiner:
-    def __init__(self, index: FrameIndex, low: int, high: int | None) -> None:
+    """Keeps count of the frames given, and the last picture for those that do not come."""
+
+    def __init__(self, index: FrameIndex, maker: FrameMaker, low: int) -> None:
         self._index = index
-        self.expected = low
-        self.last: Frame | None = None
+        self._maker = maker
+        self._expected = low
+        # The picture, not the Frame made of it: that one is the receiver's, who may paint in it.
+        self._last: VideoFrame | None = None
         self._concealed: list[int] = []
+
+    def take(self, picture: VideoFrame, number: int) -> Frame:
+        self._last = picture
+        self._expected = number + 1
+        return self._maker.make(picture, self._index.pts_of(number), number)
 
     def up_to(self, number: int) -> Iterator[Frame]:
         """Concealed frames for those that did not come before `number`."""
-        if number < self.expected:
-            raise PlanMismatchError(
-                f"Frame {number} was decoded after frame {self.expected - 1}.",
-                where=f"frame {number}",
-                do="Plan again by decoding the whole plate.",
-            )
-        while self.expected < number:
-            if self.last is None:
-                raise PlanMismatchError(
-                    "The first frame that is needed cannot be decoded.",
-                    where=f"frame {self.expected}",
-                    do="Plan again by decoding the whole plate.",
-                )
-            planes = tuple(plane.copy() for plane in self.last.planes)
-            pts = self._index.pts_of(self.expected)
-            self.last = replace(self.last, planes=planes, pts=pts, index=self.expected, concealed=True)
-            self._concealed.append(self.expected)
-            self.expected += 1
-            yield self.last
+        if number < self._expected:
+            raise _mismatch(f"It was decoded after frame {self._expected - 1}.", number)
+        while self._expected < number:
+            if self._last is None:
+                raise _mismatch("It is the first one needed and cannot be decoded.", self._expected)
+            frame = self.take(self._last, self._expected)
+            frame.concealed = True
+            self._concealed.append(frame.index)
+            yield frame
 
     def check(self, log: DecodeLog) -> None:
         unknown = [n for n in self._concealed if not self._index.is_known_lost(n)]
         if unknown and not log.errors:
-            raise PlanMismatchError(
-                f"{len(unknown)} planned frames were not there, though nothing is damaged.",
-                where=f"frame {unknown[0]}",
-                do="Plan again by decoding the whole plate.",
-            )
+            raise _mismatch(f"{len(unknown)} planned frames were not there, though nothing is damaged.", unknown[0])
+
+
+def _mismatch(what: str, frame: int) -> PlanMismatchError:
+    return PlanMismatchError(what, where=f"frame {frame}", do="Plan again by decoding the whole plate.")

@@ -57,11 +57,7 @@ def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
     Frames whose packets could not be decoded are kept in their place (`concealed`), frames that came out with faults
     are listed (`damaged`). Raises InputError when no frame can be decoded.
     """
-    seen, log = _Seen(), DecodeLog()
-    with open_packets(path, facts) as reader:
-        for item in decode_packets(reader.setup, seen.noting(reader), log):
-            if item.ordinal is not None:
-                seen.shown.append(_Shown(item.ordinal, item.trigger, item.picture.is_corrupt))
+    seen, log = _decode_all(path, facts)
     clock, unroller = BestEffort(seen.stamps), Unroller(seen.stamps)
     all_key = facts.video.codec in limits.INTRA_ONLY
     lost = _lost(seen, facts) if log.errors else frozenset()
@@ -72,6 +68,16 @@ def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
         frames.append(ScannedFrame(unroller.next(known), seen.stamps[ordinal].duration, key, ordinal))
     faulty = frozenset(s.ordinal for s in seen.shown if s.faulty)
     return timeline_of(frames, facts, decoded=True, lost=lost, faulty=faulty)
+
+
+def _decode_all(path: Path, facts: PlateFacts) -> tuple[_Seen, DecodeLog]:
+    """One thread: with several, what becomes of a fault, and whether it is noticed, depends on which comes first."""
+    seen, log = _Seen(), DecodeLog()
+    with open_packets(path, facts) as reader:
+        for item in decode_packets(reader.setup, seen.noting(reader), log, threads=1):
+            if item.ordinal is not None:
+                seen.shown.append(_Shown(item.ordinal, item.trigger, item.picture.is_corrupt))
+    return seen, log
 
 
 def timeline_of(

@@ -32,7 +32,7 @@ def lossless_segments(
     try:
         for frame in plate_frames(path, facts, index, low=waiting.low):
             while waiting is not None and waiting.low <= frame.index:
-                started.append((waiting, _start(waiting, setup, folder)))
+                started.append((waiting, _start(waiting, index, setup, folder)))
                 waiting = next(wants, None)
             if started:
                 record = encode_record(encode_frame(frame, encoder))
@@ -47,9 +47,15 @@ def lossless_segments(
             file.abandon()
 
 
-def _start(want: Want, setup: DecoderSetup, folder: Path) -> SegmentFileWriter:
+def _start(want: Want, index: FrameIndex, setup: DecoderSetup, folder: Path) -> SegmentFileWriter:
     header = SegmentHeader(
-        coding="lossless", first=want.first, last=want.last, low=want.low, high=want.high, setup=setup
+        coding="lossless",
+        first=want.first,
+        last=want.last,
+        low=want.low,
+        high=want.high,
+        frames=index.part(want.low, want.high),
+        setup=setup,
     )
     return SegmentFileWriter(folder / f"{want.first:09d}.segment", header)
 

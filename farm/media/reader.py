@@ -8,7 +8,7 @@ from typing import Any
 
 from av import Packet
 
-from farm.errors import InputError
+from farm.errors import InputError, PlanMismatchError
 from farm.media.decoder import DecodeLog, decode_packets
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
@@ -18,7 +18,7 @@ from farm.media.frames import FrameMaker, ReadReport, assemble
 from farm.media.packets import open_packets
 from farm.media.planecodec import PlaneDecoder
 from farm.media.scan import scan_timeline
-from farm.media.segmentfile import SegmentFileReader
+from farm.media.segmentfile import SegmentFileReader, SegmentHeader
 from farm.media.timeline import Timeline
 
 
@@ -50,6 +50,8 @@ def plate_frames(
 ) -> Iterator[Frame]:
     """Frames from `low` on, decoded from the first packet on; the index may still grow while this runs."""
     log = DecodeLog()
+    # What becomes of a fault depends on which thread comes first; with one thread it is the same every time.
+    threads = 1 if index.is_damaged else threads
     with open_packets(path, facts) as reader:
         decoded = decode_packets(reader.setup, reader.numbered([]), log, threads=threads)
         frames = assemble(decoded, index, FrameMaker(facts.video.colour), log, low=low)
@@ -68,7 +70,8 @@ def read_segment(
 ) -> Iterator[Frame]:
     """Frames [first, last) of the timeline from a segment file, in bounded memory.
 
-    The range may be the chunk's own or reach into its context. Raises InputError where the segment does not hold it,
+    The range may be the chunk's own or reach into its context; of the timeline only that part is needed (and earlier
+    entries, so that indexes are right). Raises InputError where the segment does not hold it,
     InfrastructureError where the file is damaged, PlanMismatchError.
     """
     with SegmentFileReader(path) as segment:
@@ -82,10 +85,27 @@ def read_segment(
         if header.coding == "lossless":
             yield from _coded_anew(segment, first, last, report)
             return
+        _check_same_plan(header, timeline, first, last)
         log = DecodeLog()
+        threads = 1 if len(timeline.concealed) or len(timeline.damaged) else threads
         decoded = decode_packets(header.setup, _numbered(segment), log, threads=threads)
-        index, maker = FrameIndex.of(timeline), FrameMaker(facts.video.colour)
-        yield from _reported(assemble(decoded, index, maker, log, low=first, high=last), log, report)
+        index = FrameIndex(header.low)
+        index.extend(header.frames)
+        index.know_damage(timeline)
+        frames = assemble(
+            decoded, index, FrameMaker(facts.video.colour), log, low=first, high=last, strict=not timeline.decoded
+        )
+        yield from _reported(frames, log, report)
+
+
+def _check_same_plan(header: SegmentHeader, timeline: Timeline, first: int, last: int) -> None:
+    planned = [pts for _, pts in header.frames[first - header.low : last - header.low]]
+    if planned != timeline.pts[first:last].tolist():
+        raise PlanMismatchError(
+            f"The segment was cut for other time stamps of frames {first} to {last - 1} than the timeline has.",
+            where="the segment",
+            do="Plan and cut the plate again.",
+        )
 
 
 def _numbered(segment: SegmentFileReader) -> Iterator[Packet[Any]]:

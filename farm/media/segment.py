@@ -145,7 +145,13 @@ class _Cutter:
             self._next = next(self._wants, None)
             return
         header = SegmentHeader(
-            coding="copy", first=want.first, last=want.last, low=want.low, high=want.high, setup=setup
+            coding="copy",
+            first=want.first,
+            last=want.last,
+            low=want.low,
+            high=want.high,
+            frames=self._index.part(want.low, want.high),
+            setup=setup,
         )
         file = SegmentFileWriter(self._folder / f"{want.first:09d}.segment", header)
         self._open.append(_Open(want, file, run_up))

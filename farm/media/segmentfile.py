@@ -1,6 +1,7 @@
 """The segment file: packets of the plate's picture, untouched, with their own clocks, and how to decode them.
 
-Layout, little-endian: 8 bytes magic; u32 length and that many bytes of JSON (SegmentHeader); records; an end record.
+Layout, little-endian: 8 bytes magic; u32 length and that many bytes of JSON (SegmentHeader); its u32
+CRC-32; records; an end record.
 A record: i64 ordinal, pts, dts, duration; u8 flags; u8 count of side data; u32 size; for each side data u8 length of
 its name, the name, u32 size, bytes; the packet; u32 CRC-32 of all of it. The end record has ordinal -1 and the number
 of records as its pts, so that a file that was cut off is noticed. No other container keeps every codec's packets,
@@ -34,7 +35,8 @@ class SegmentHeader(BaseModel):
 
     `coding` is "copy" (the plate's own packets, numbered by ordinal) or "lossless" (each record one frame, numbered by
     its index in the timeline, planes coded by FFV1, because the plate's packets cannot be cut). `low` and `high` are
-    the frames [low, high) that can be read, context included; `first` and `last` the chunk's own.
+    the frames [low, high) that can be read, context included; `first` and `last` the chunk's own. `frames` has the
+    packet's ordinal and the pts of each frame in [low, high).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,6 +46,7 @@ class SegmentHeader(BaseModel):
     last: int
     low: int
     high: int
+    frames: list[tuple[int, int]]
     setup: DecoderSetup
 
 
@@ -73,7 +76,7 @@ class SegmentFileWriter:
         self.records = 0
         self._file: BinaryIO = path.open("wb", buffering=1 << 20)
         text = header.model_dump_json().encode()
-        self._file.write(_MAGIC + struct.pack("<I", len(text)) + text)
+        self._file.write(_MAGIC + struct.pack("<I", len(text)) + _with_crc(text))
 
     def write(self, record: bytes) -> None:
         """Append one record made by `encode_record`."""
@@ -141,8 +144,11 @@ class SegmentFileReader:
         size = int.from_bytes(self._file.read(4), "little")
         if size > _MAX_HEADER:
             raise self._broken("its header is too long")
+        text = self._take(size)
+        if zlib.crc32(text) != int.from_bytes(self._take(4), "little"):
+            raise self._broken("the checksum of its header does not match")
         try:
-            return SegmentHeader.model_validate_json(self._file.read(size))
+            return SegmentHeader.model_validate_json(text)
         except ValidationError:
             raise self._broken("its header cannot be read") from None
 
