@@ -7,6 +7,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from tools.conversions.order import merge_reshapes, order_nodes
+
 OPSET = 17
 IR_VERSION = 8
 
@@ -45,10 +47,12 @@ def store_half(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def canonical(model: onnx.ModelProto) -> bytes:
-    """The model's bytes with everything taken out that changes from run to run: names of inner tensors, node names,
-    inferred shapes, unused operator sets. Inputs and outputs keep their names; free axes that a tool numbered are
-    called N.
+    """The model's bytes with everything taken out that changes from run to run: order, repetitions and names of nodes
+    and inner tensors, inferred shapes, unused operator sets. Inputs and outputs keep their names; free axes that a tool
+    numbered are called N.
     """
+    merge_reshapes(model)
+    order_nodes(model)
     fixed = {value.name for value in (*model.graph.input, *model.graph.output)}
     renamed: dict[str, str] = {}
 
