@@ -72,6 +72,14 @@ class BudgetAction(StrEnum):
     CANCEL = "cancel"
 
 
+class BudgetState(StrEnum):
+    """Where a project is with its budget. STOPPED: nothing of it is claimed any more."""
+
+    OPEN = "open"
+    WARNED = "warned"
+    STOPPED = "stopped"
+
+
 class OutboxTopic(StrEnum):
     """What a message is about. `wake`: there is work."""
 

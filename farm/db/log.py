@@ -72,6 +72,7 @@ class Delivery(Base):
     id: Mapped[Serial]
     webhook_id: Mapped[str] = mapped_column(ForeignKey("webhook.id", ondelete="CASCADE"))
     event_id: Mapped[int] = mapped_column(BigInteger)
+    kind: Mapped[str] = mapped_column(String(40))
     body: Mapped[dict[str, Any]]
     tries: Mapped[int] = mapped_column(server_default="0")
     due_at: Mapped[Made]

@@ -6,7 +6,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from farm.db.base import Base, Id, Made, state_column
-from farm.db.enums import BudgetAction
+from farm.db.enums import BudgetAction, BudgetState
 
 
 class Project(Base):
@@ -28,7 +28,7 @@ class Project(Base):
     gpu_seconds: Mapped[float] = mapped_column(server_default="0")
     budget_gpu_seconds: Mapped[float | None]
     budget_action: Mapped[BudgetAction] = state_column(BudgetAction, BudgetAction.STOP)
-    budget_state: Mapped[str] = mapped_column(String(16), server_default="open")
+    budget_state: Mapped[BudgetState] = state_column(BudgetState, BudgetState.OPEN)
     created_at: Mapped[Made]
 
 

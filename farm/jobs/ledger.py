@@ -140,7 +140,13 @@ _REST = text("""
         FROM locked, jsonb_to_recordset(:events) AS e(
             kind text, job_id text, task_id text, attempt_id text, worker_id text, before text, after text,
             actor text, reason text, data jsonb)
-        RETURNING 1),
+        RETURNING id, job_id, kind, before, after, actor, reason, at),
+    told AS (
+        INSERT INTO delivery (webhook_id, event_id, kind, body)
+        SELECT w.id, e.id, e.kind, jsonb_build_object('id', e.id, 'job', e.job_id, 'kind', e.kind, 'before', e.before,
+               'after', e.after, 'actor', e.actor, 'reason', e.reason, 'at', e.at)
+        FROM written e JOIN job j ON j.id = e.job_id JOIN webhook w ON w.project_id = j.project_id
+        WHERE e.kind LIKE 'job.%' AND w.active AND (w.kinds = '{}' OR e.kind = ANY (w.kinds))),
     after_events AS MATERIALIZED (SELECT count(*) FROM written),
     change AS (
         SELECT id, running, seconds

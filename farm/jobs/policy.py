@@ -25,6 +25,8 @@ class Policy:
     worker_silent_seconds: a worker that was silent for so long is offline.
     stuck_seconds: an attempt that beats but says nothing new for so long is given up as if it were silent.
     garbage_seconds: what a given-up attempt stored is removed so long after its end; it may still be writing.
+    hook_seconds: pause after the first failed delivery to a webhook, doubled each time up to hook_most.
+    hook_limit: a delivery that failed so often is given up; it can be replayed.
     batch: rows that a reconciler service handles in one pass.
     """
 
@@ -44,6 +46,9 @@ class Policy:
     worker_silent_seconds: float = 60.0
     stuck_seconds: float = 900.0
     garbage_seconds: float = 600.0
+    hook_seconds: float = 10.0
+    hook_most: float = 3600.0
+    hook_limit: int = 12
     batch: int = 500
 
 

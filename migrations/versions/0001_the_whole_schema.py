@@ -45,7 +45,14 @@ def upgrade() -> None:
             server_default="stop",
             nullable=False,
         ),
-        sa.Column("budget_state", sa.String(length=16), server_default="open", nullable=False),
+        sa.Column(
+            "budget_state",
+            sa.Enum(
+                "open", "warned", "stopped", name="budgetstate", native_enum=False, create_constraint=True, length=16
+            ),
+            server_default="open",
+            nullable=False,
+        ),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("budget_gpu_seconds >= 0", name=op.f("ck_project_budget")),
         sa.CheckConstraint("max_running >= 0", name=op.f("ck_project_max_running")),
@@ -165,6 +172,7 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("webhook_id", sa.String(length=26), nullable=False),
         sa.Column("event_id", sa.BigInteger(), nullable=False),
+        sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("body", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=False),
         sa.Column("tries", sa.Integer(), server_default="0", nullable=False),
         sa.Column("due_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),

@@ -7,16 +7,19 @@ in turn; `services(...)` makes the usual set.
 
 from __future__ import annotations
 
+from farm.jobs.reconcile.budgets import BudgetKeeper
 from farm.jobs.reconcile.cleaning import Garbage, StaleCleaner
 from farm.jobs.reconcile.finishing import DependencyReleaser, Finisher
 from farm.jobs.reconcile.leases import LeaseExpirer
 from farm.jobs.reconcile.outbox import Message, OutboxDispatcher
 from farm.jobs.reconcile.runner import Runner, Service
 from farm.jobs.reconcile.waking import BackoffEnder, LaneCloser, Waker
+from farm.jobs.reconcile.webhooks import Post, WebhookSender
 from farm.jobs.reconcile.workers import WorkerReaper
 
 __all__ = [
     "BackoffEnder",
+    "BudgetKeeper",
     "DependencyReleaser",
     "Finisher",
     "Garbage",
@@ -24,9 +27,11 @@ __all__ = [
     "LeaseExpirer",
     "Message",
     "OutboxDispatcher",
+    "Post",
     "Runner",
     "Service",
     "StaleCleaner",
     "Waker",
+    "WebhookSender",
     "WorkerReaper",
 ]
