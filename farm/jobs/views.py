@@ -32,7 +32,10 @@ class DeliverableView(View):
 
 
 class JobView(View):
-    """A job as it stands. `request` is the JobRequest as JSON; `plate_facts` PlateFacts as JSON, once probed."""
+    """A job as it stands. `request` is the JobRequest as JSON; `plate_facts` PlateFacts as JSON, once probed.
+
+    `cost` is money by the rates (per GPU hour) of the workers that have one, None where none of them has.
+    """
 
     id: str
     seq: int
@@ -51,6 +54,7 @@ class JobView(View):
     batch_id: str | None
     deadline: datetime | None
     gpu_seconds: float
+    cost: float | None
     error_class: str | None
     progress: JobProgress
     deliverables: list[DeliverableView]
@@ -287,6 +291,7 @@ def _views(session: Session, wanted: Select[tuple[Job, str, str, dict[str, Any] 
     ):
         made.setdefault(row.job_id, []).append(DeliverableView.model_validate(row))
     errors = _error_classes(session, [job.id for job, *_ in rows if job.state is JobState.FAILED])
+    costs = _costs(session, ids)
     names = set(JobView.model_fields) & set(Job.__table__.columns.keys())
     return [
         JobView.model_validate(
@@ -295,6 +300,7 @@ def _views(session: Session, wanted: Select[tuple[Job, str, str, dict[str, Any] 
                 "project": project,
                 "owner": owner,
                 "plate_facts": facts,
+                "cost": costs.get(job.id),
                 "error_class": errors.get(job.id),
                 "progress": progress[job.id],
                 "deliverables": made.get(job.id, []),
@@ -313,5 +319,16 @@ def _error_classes(session: Session, failed: list[str]) -> dict[str, str | None]
         .distinct(Attempt.job_id)
         .where(Attempt.job_id.in_(failed), Attempt.error_class.is_not(None), Attempt.state != AttemptState.INTERRUPTED)
         .order_by(Attempt.job_id, Attempt.ended_at.desc())
+    )
+    return dict(rows.all())
+
+
+def _costs(session: Session, ids: list[str]) -> dict[str, float]:
+    """What the ended attempts of the jobs have cost, where their workers have a rate."""
+    rows = session.execute(
+        select(Attempt.job_id, func.sum(Attempt.gpu_seconds * Worker.rate) / 3600)
+        .join(Worker, Worker.id == Attempt.worker_id)
+        .where(Attempt.job_id.in_(ids), Worker.rate.is_not(None))
+        .group_by(Attempt.job_id)
     )
     return dict(rows.all())

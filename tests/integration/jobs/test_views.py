@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from farm.db.engine import Sessions, transact
-from farm.db.tables import Project, Submitter, Worker
+from farm.db.tables import Attempt, Project, Submitter, Worker
 from farm.errors import NotFoundError
 from farm.jobs import JobState, Slot, fleet, views, why
 from tests.integration.jobs.hands import Hands
@@ -157,3 +157,16 @@ def test_why_a_worker_does_nothing(sessions: Sessions) -> None:
     with sessions() as session:
         (view,) = views.workers(session)
         assert (view.state, view.busy, len(view.slots)) == ("offline", 0, 1)
+
+
+def test_cost_by_the_workers_rates(sessions: Sessions) -> None:
+    hands = Hands(sessions, "w")
+    job = hands.submit()
+    hands.work()
+    with sessions() as session:
+        assert views.job_view(session, job).cost is None
+    with sessions.begin() as session:
+        session.add(Worker(id="w", name="w", rate=7.2))
+        session.execute(update(Attempt).where(Attempt.kind == "render").values(gpu_seconds=100))
+    with sessions() as session:
+        assert views.job_view(session, job).cost == pytest.approx(3 * 100 * 7.2 / 3600)
