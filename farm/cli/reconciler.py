@@ -15,6 +15,7 @@ from farm.errors import InputError
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import (
     BackoffEnder,
+    BudgetKeeper,
     DependencyReleaser,
     Finisher,
     Garbage,
@@ -48,6 +49,7 @@ def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups:
         LeaseExpirer(sessions, policy),
         WorkerReaper(sessions, policy),
         BackoffEnder(sessions, policy),
+        BudgetKeeper(sessions, policy),
         DependencyReleaser(sessions, policy),
         Finisher(sessions, policy),
         PermitRenewer(sessions, Permits.of(settings)),
