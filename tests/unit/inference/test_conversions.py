@@ -106,6 +106,33 @@ def test_canonical_bytes_do_not_depend_on_inner_names_or_order() -> None:
     assert session(first).get_inputs()[0].shape == ["N", 1]
 
 
+def test_canonical_bytes_do_not_depend_on_order_repetitions_or_idle_reshapes() -> None:
+    tidy = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Reshape", ["r", "three"], ["s"]),
+        helper.make_node("Neg", ["x"], ["n"]),
+        helper.make_node("Add", ["s", "n"], ["y"]),
+    ]
+    untidy = [
+        helper.make_node("Reshape", ["x", "same"], ["idle"]),
+        helper.make_node("Neg", ["idle"], ["n"]),
+        helper.make_node("Relu", ["idle"], ["r"]),
+        helper.make_node("Relu", ["x"], ["again"]),
+        helper.make_node("Abs", ["again"], ["nobody_needs"]),
+        helper.make_node("Reshape", ["again", "flat"], ["f"]),
+        helper.make_node("Reshape", ["f", "three"], ["s"]),
+        helper.make_node("Add", ["s", "n"], ["y"]),
+    ]
+    sizes = {"three": np.array([1, 3]), "flat": np.array([3]), "same": np.array([3, 1])}
+    made = [graph(nodes, {"x": [3, 1]}, {"y": [3, 3]}, sizes) for nodes in (tidy, untidy)]
+    given = {"x": np.float32([[-1], [2], [3]])}
+    answers = [session(model).run(None, given)[0] for model in made]
+    first, second = (canonical(model) for model in made)
+    assert first == second
+    np.testing.assert_array_equal(session(first).run(None, given)[0], answers[1])
+    np.testing.assert_array_equal(answers[0], answers[1])
+
+
 def test_weights_stored_in_half_compute_in_full_and_small_ones_stay() -> None:
     weight = np.linspace(-2, 2, 400, dtype=np.float32).reshape(20, 20)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Add", ["a", "b"], ["y"])]
