@@ -28,7 +28,7 @@ PORTRAIT = 512
 """Side of the level crop around the face that is kept for networks which want pixels."""
 
 _SMALLEST = 48
-_COARSE = 220
+_COARSE = 160
 _LARGEST_PICTURE = 4096
 
 

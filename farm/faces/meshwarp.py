@@ -116,7 +116,7 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     box = clipped(frame, np.concatenate([both.min(axis=0), both.max(axis=0)]), margin=2)
     origin = np.array(box[:2], np.float64)
     canvas = _Canvas.of(region_to_rgb(frame, box), moved - [*origin, 0], target.points - [*origin, 0])
-    skin = canvas.draw(identity.detail, fine=True) * canvas.draw(_light(target, identity, settings))
+    skin = _light(target, identity, settings).fall_on(canvas, identity.detail)
     plate = canvas.displaced_plate()
     skin = _with_grain(skin, plate, canvas, identity, settings.grain)
     plate = _with_iris(plate, canvas, target, identity, settings.iris)
@@ -210,26 +210,56 @@ def _reproportioned(target: Target, identity: PreparedIdentity, share: float) ->
     return moved
 
 
-def _light(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> Texture:
-    """What the identity's texture is multiplied by to stand in the plate's light, in texture coordinates.
+@dataclass(frozen=True, slots=True)
+class _Light:
+    """Broad tones in texture coordinates, float32[n, n, 3] RGB each, and how much relief is kept, float32[n, n]."""
 
-    Broad in the middle, so that the identity keeps its own relief; closely matched towards the edge.
-    """
+    own: Texture
+    plate: Texture
+    relief: Mask
+
+    def fall_on(self, canvas: _Canvas, detail: Texture) -> NDArray[np.float32]:
+        """The identity's `detail`, drawn on the canvas, with its broad tones replaced by the plate's.
+
+        What is darker than its surroundings stays so by the same ratio: black stays black. What is brighter is added,
+        alike in all channels, for a ratio would turn the noise of a picture's weak channel into colour.
+        """
+        own, plate, relief = canvas.draw(self.own), canvas.draw(self.plate), canvas.draw(self.relief)
+        finer = canvas.draw(detail, fine=True) - own
+        ratio = np.minimum((plate + np.float32(0.016)) / (own + np.float32(0.016)), np.float32(1.6))
+        scale = np.where(finer < 0, ratio, (ratio @ _LUMA)[..., None])
+        return np.asarray(plate + finer * scale * relief[..., None], np.float32)
+
+
+def _light(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> _Light:
+    """Broad in the middle of the face, closely matched towards the edge, where the two skins meet."""
     place = atlas(_LIGHT_SIDE)
     plain = place.inside * (1 - place.features)
     given, wanted = (
         (plain * _reduced(mask) + 1e-3 * place.inside).astype(np.float32) for mask in (identity.skin, target.skin)
     )
     own, plate = _reduced(identity.texture), _reduced(target.texture)
-
-    def gain(sigma: float) -> Texture:
-        level = np.float32(0.016)
-        ratio = (shading(plate, wanted, sigma) + level) / (shading(own, given, sigma) + level)
-        return np.asarray(np.clip(ratio, 0.25, 3.0), np.float32)
-
+    relief = 1 - plain * (1 - _relief(own, given, plate, wanted))
     seam = (1 - smoothstep(place.edge, 0.05, 0.16))[..., None]
-    broad = gain(settings.light_scale)
-    return np.asarray(broad + (gain(min(settings.light_scale, 0.06)) - broad) * seam, np.float32)
+    wide, close = settings.light_scale, min(settings.light_scale, 0.06)
+
+    def tones(texture: Texture, weight: Mask) -> Texture:
+        broad = shading(texture, weight, wide)
+        return np.asarray(broad + (shading(texture, weight, close) - broad) * seam, np.float32)
+
+    return _Light(tones(own, given), tones(plate, wanted), relief.astype(np.float32))
+
+
+def _relief(own: Texture, given: Mask, plate: Texture, wanted: Mask) -> float:
+    """How much of the identity's skin relief suits the plate: less where its picture is far harsher, never more."""
+
+    def harshness(texture: Texture, weight: Mask) -> float:
+        luma = texture @ _LUMA
+        level = shading(np.dstack([luma] * 3), weight, 0.1)[..., 0]
+        contrast = (luma - level) / (level + 0.05)
+        return float(np.sqrt((weight * contrast**2).sum() / weight.sum()))
+
+    return float(np.clip(np.sqrt(harshness(plate, wanted) / (harshness(own, given) + 1e-6)), 0.5, 1.0))
 
 
 def _reduced(values: NDArray[np.float32]) -> NDArray[np.float32]:
