@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -71,11 +72,16 @@ def test_no_weights_lie_about_that_no_entry_names() -> None:
     assert found == named
 
 
-def test_no_registry_host_is_named() -> None:
-    hosts = ("pypi.org", "files.pythonhosted.org", "npmjs", "deb.debian.org")
-    for path in CATALOGUE.folder("yunet").rglob("*"):
-        if path.suffix in {".toml", ".md"}:
-            assert not any(host in path.read_text() for host in hosts), path
+def test_addresses_are_those_of_the_models_publishers_and_packages_go_by_name() -> None:
+    publishers = {"github.com", "huggingface.co", "openmodeldb.info"}
+    for spec in CATALOGUE:
+        addresses = [spec.licence.url, *(source for file in spec.files.values() for source in file.sources)]
+        addresses += [spec.origin.upstream] if spec.origin else []
+        for address in filter(None, addresses):
+            assert address.startswith("https://"), spec.name
+            assert urlsplit(address).hostname in publishers, address
+        if spec.origin is not None:
+            assert re.fullmatch(r"PyPI: [a-z-]+ [0-9.]+", spec.origin.package)
 
 
 def test_an_unknown_model_is_named(tmp_path: Path) -> None:
