@@ -144,7 +144,7 @@ def chunk_encoder(
     field_order = video.field_order if size[1] - pad[1] == video.height else "progressive"
     changes = _changes(deliverable, choice, source_format, sample_format, pad, video, colour)
     rate = encoder_rate(video)
-    quicktime = choice.encoder in _QUICKTIME_CHUNKS
+    chunk_container = "mov" if choice.encoder in _QUICKTIME_CHUNKS else "nut"
     return EncoderPlan(
         deliverable=deliverable.name,
         version=deliverable.version,
@@ -171,8 +171,8 @@ def chunk_encoder(
         suffix=deliverable.suffix,
         tag=_TAGS.get(choice.formats[sample_format].get("profile", ""), deliverable.tag),
         carries_tracks=deliverable.carries_tracks,
-        chunk_container="mov" if quicktime else "nut",
-        chunk_suffix=".mov" if quicktime else ".nut",
+        chunk_container=chunk_container,
+        chunk_suffix=f".{chunk_container}",
         why=tuple(why),
         changes=tuple(changes),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from collections import deque
@@ -67,28 +68,43 @@ def run(arguments: Sequence[str], *, where: str, feed: Feed | None = None, hide:
     """
     command = [program(), "-hide_banner", "-nostats", "-loglevel", "warning", *arguments]
     stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None  # noqa: S101 - it was asked for
-        tail = _Tail(process.stderr)
-        broken = False
-        try:
-            if feed is not None and process.stdin is not None:
-                try:
-                    feed(process.stdin)
-                    process.stdin.close()
-                except BrokenPipeError:
-                    # The program ended first; what it said is the better reason.
-                    broken = True
-            code = process.wait()
-        except BaseException:
-            process.kill()
-            raise
+    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None  # noqa: S101 - it was asked for
+    tail = _Tail(process.stderr)
+    try:
+        broken = not _fed(process, feed)
+        code = process.wait()
         words = tail.text()
+    finally:
+        _end(process)
     for path in hide:
         words = words.replace(str(path), "…")
     if code != 0 or broken:
         raise _failed(code, words, where)
     return words
+
+
+def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> bool:
+    """Write the program's input; False where it ended before it had read all: what it said is the better reason."""
+    if feed is None or process.stdin is None:
+        return True
+    try:
+        feed(process.stdin)
+        process.stdin.close()
+    except BrokenPipeError:
+        return False
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave no program and no pipe behind, whatever happened."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    for stream in (process.stdin, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
 
 
 def _failed(code: int, words: str, where: str) -> FarmError:

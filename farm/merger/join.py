@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -167,8 +167,12 @@ def write_joined(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes
             packet.duration = joined.duration * base.numerator
             packet.stream = stream
             output.mux_one(packet)
-    finally:
         output.close()
+    except BaseException:
+        # The reader is killed; what closing says about that must not hide the reason.
+        with suppress(Exception):
+            output.close()
+        raise
 
 
 def first_dts(chunks: Sequence[ChunkFile], timeline: Timeline) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -16,9 +15,9 @@ from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.timeline import Timeline
 from farm.media.writer import file_sha256
-from farm.merger.carry import Carried, Way, carriage, is_cover
+from farm.merger.carry import Carried, Way, is_cover
 from farm.merger.check import check_chunks
-from farm.merger.clock import shift_of
+from farm.merger.film import Film
 from farm.merger.join import ChunkFile, first_dts, write_joined
 from farm.merger.mux import mux_arguments
 from farm.merger.report import VerifyReport
@@ -59,92 +58,61 @@ def merge(
     """
     if not chunks:
         raise FarmError("There are no chunks.", where="merge", do="Render the job first.")
-    metadata = metadata or {}
-    _check_metadata(metadata)
+    _check_metadata(metadata or {})
+    film = Film.of(plate, facts, timeline, plan, metadata)
     ordered = check_chunks(chunks, timeline, plan)
-    carried = carriage(facts, plan)
-    shift = shift_of(facts, timeline)
     part = out.with_name(f".{os.getpid()}-{out.name[-100:]}.part")
     try:
-        _mux(plate, part, facts, timeline, plan, carried, ordered, shift, metadata)
-        report = verify(
-            part,
-            plate,
-            facts,
-            timeline,
-            plan,
-            [chunk.facts for chunk in ordered],
-            carried,
-            shift=shift,
-            metadata=metadata,
-            threads=threads,
-        )
+        _mux(film, part, ordered)
+        report = verify(part, film, [chunk.facts for chunk in ordered], threads=threads)
         if not report.ok:
             raise FarmError(
                 f"The merged file is not right: {report.words()}",
                 where=f"merge of {len(ordered)} chunks to {plan.deliverable}",
                 do="Merge again; if it fails the same way, render the chunk that holds the frame again.",
             )
-        merged = MergeReport(
-            chunks=len(ordered),
-            frames=len(timeline),
-            size=part.stat().st_size,
-            sha256=file_sha256(part),
-            shift=shift,
-            encoder=plan.encoder,
-            carried=carried,
-            concealed=tuple(frame for chunk in ordered for frame in chunk.facts.concealed),
-            verified=report,
-        )
+        merged = _report(film, part, ordered, report)
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)
     return merged
 
 
-def _mux(
-    plate: Path,
-    part: Path,
-    facts: PlateFacts,
-    timeline: Timeline,
-    plan: EncoderPlan,
-    carried: Sequence[Carried],
-    chunks: Sequence[ChunkFile],
-    shift: Fraction,
-    metadata: Mapping[str, str],
-) -> None:
-    covers = _covers(plate, part, facts, carried)
-    arguments = mux_arguments(
-        plate,
-        part,
-        facts,
-        timeline,
-        plan,
-        carried,
-        shift=shift,
-        first_dts=first_dts(chunks, timeline),
-        metadata=metadata,
-        covers=covers,
+def _report(film: Film, part: Path, chunks: Sequence[ChunkFile], verified: VerifyReport) -> MergeReport:
+    return MergeReport(
+        chunks=len(chunks),
+        frames=len(film.timeline),
+        size=part.stat().st_size,
+        sha256=file_sha256(part),
+        shift=film.shift,
+        encoder=film.plan.encoder,
+        carried=film.carried,
+        concealed=tuple(frame for chunk in chunks for frame in chunk.facts.concealed),
+        verified=verified,
     )
+
+
+def _mux(film: Film, part: Path, chunks: Sequence[ChunkFile]) -> None:
+    covers = _covers(film, part)
     try:
         ffmpeg.run(
-            arguments,
-            where=f"muxing {plan.deliverable}",
-            feed=lambda pipe: write_joined(chunks, timeline, pipe),
-            hide=(plate.absolute(), part.absolute(), plate, part),
+            mux_arguments(film, part, first_dts=first_dts(chunks, film.timeline), covers=covers),
+            where=f"muxing {film.plan.deliverable}",
+            feed=lambda pipe: write_joined(chunks, film.timeline, pipe),
+            hide=(film.plate.absolute(), part.absolute(), film.plate, part),
         )
     finally:
         for path in covers.values():
             path.unlink(missing_ok=True)
 
 
-def _covers(plate: Path, part: Path, facts: PlateFacts, carried: Sequence[Carried]) -> dict[int, Path]:
+def _covers(film: Film, part: Path) -> dict[int, Path]:
     """Cover pictures as files beside `part`: the muxer takes attachments from files only."""
-    ways = {item.index: item.way for item in carried}
-    wanted = [s.index for s in facts.streams if is_cover(s) and ways[s.index] is Way.COPY]
+    ways = {item.index: item.way for item in film.carried}
+    wanted = [s.index for s in film.facts.streams if is_cover(s) and ways[s.index] is Way.COPY]
     covers: dict[int, Path] = {}
     for index in wanted:
-        with open_container(plate) as container:
+        with open_container(film.plate) as container:
             packet = next(p for p in container.demux(container.streams[index]) if p.size)
             covers[index] = part.with_name(f"{part.name}-{index}")
             covers[index].write_bytes(bytes(packet))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from farm.media.timecode import start_timecode
 from farm.media.timeline import Timeline
 from farm.merger.carry import COVER_TYPES, Carried, Way, is_cover
 from farm.merger.clock import movie_timescale
+from farm.merger.film import Film
 
 # What a container wrote about its old content; the new muxer writes its own.
 _STALE_GLOBAL = ("encoder", "major_brand", "minor_version", "compatible_brands")
@@ -31,61 +32,46 @@ def stale_tags() -> frozenset[str]:
 _MP4_FAMILY = frozenset({"mp4", "mov"})
 
 
-def mux_arguments(
-    plate: Path,
-    out: Path,
-    facts: PlateFacts,
-    timeline: Timeline,
-    plan: EncoderPlan,
-    carried: Sequence[Carried],
-    *,
-    shift: Fraction,
-    first_dts: int,
-    metadata: Mapping[str, str],
-    covers: Mapping[int, Path] | None = None,
-) -> list[str]:
+def mux_arguments(film: Film, out: Path, *, first_dts: int, covers: Mapping[int, Path] | None = None) -> list[str]:
     """Arguments for `farm.media.ffmpeg.run`, which feeds the joined picture (see `farm.merger.join`) to standard input.
 
-    `shift` is added to every time stamp; `first_dts` is what fragmented MP4 took off the picture's, in ticks of
-    1/denominator of the time base. `metadata` goes into the file's global tags. `covers` are files with the
-    cover pictures of the plate's streams of that index, which become attachments.
+    `first_dts` is what fragmented MP4 took off the picture's time stamps, in ticks of 1/denominator of the time base.
+    `covers` are files with the cover pictures of the plate's streams of that index, which become attachments.
     """
-    picture_format = "mov" if plan.chunk_container == "mov" else "mp4"
-    arguments = ["-y", "-copyts"]
-    arguments += [
-        *_picture_input(facts.video, plan),
-        "-protocol_whitelist",
-        "pipe",
-        "-f",
-        picture_format,
-        "-i",
-        "pipe:0",
-    ]
-    if shift:
-        arguments += ["-itsoffset", f"{float(shift):.6f}"]
-    # The demuxer is named and only files may be opened: a plate cannot make ffmpeg read anything else.
-    arguments += ["-protocol_whitelist", "file", "-f", facts.container.split(",")[0], "-i", f"file:{plate.absolute()}"]
-    arguments += ["-map_metadata", "1" if plan.carries_tracks else "-1"]
-    arguments += ["-map_chapters", "1" if plan.carries_tracks else "-1"]
+    facts, plan = film.facts, film.plan
+    kept = "1" if plan.carries_tracks else "-1"
+    arguments = ["-y", "-copyts", *_inputs(film), "-map_metadata", kept, "-map_chapters", kept]
     arguments += ["-c", "copy", "-strict", "-2", "-max_muxing_queue_size", "4096"]
-    offset = first_dts + int(shift * timeline.time_base.denominator)
+    offset = first_dts + int(film.shift * film.timeline.time_base.denominator)
     number = 0
     for index, stream in _in_plate_order(facts):
         if stream is None:
             arguments += ["-map", "0:v:0", *_picture_output(number, index, facts, plan, offset)]
             number += 1
             continue
-        item = next(c for c in carried if c.index == index)
+        item = next(c for c in film.carried if c.index == index)
         if item.way is not Way.LEAVE_OUT and not is_cover(stream):
             arguments += ["-map", f"1:{index}", *_track_output(number, stream, item)]
             number += 1
     for index, path in (covers or {}).items():
         arguments += _cover_output(number, path, next(s for s in facts.streams if s.index == index))
         number += 1
-    for key, value in [*((key, "") for key in _STALE_GLOBAL), *metadata.items()]:
+    for key, value in [*((key, "") for key in _STALE_GLOBAL), *film.metadata.items()]:
         arguments += ["-metadata", f"{key}={value}"]
-    arguments += _container_options(facts, timeline, plan)
+    arguments += _container_options(facts, film.timeline, plan)
     return [*arguments, "-f", plan.container, f"file:{out.absolute()}"]
+
+
+def _inputs(film: Film) -> list[str]:
+    """The joined picture, and the plate. The demuxer is named and only files may be opened: a plate cannot make ffmpeg
+    read anything else."""
+    joined = "mov" if film.plan.chunk_container == "mov" else "mp4"
+    arguments = [*_picture_input(film.facts.video, film.plan), "-protocol_whitelist", "pipe", "-f", joined]
+    arguments += ["-i", "pipe:0"]
+    if film.shift:
+        arguments += ["-itsoffset", f"{float(film.shift):.6f}"]
+    demuxer = film.facts.container.split(",")[0]
+    return [*arguments, "-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{film.plate.absolute()}"]
 
 
 def _in_plate_order(facts: PlateFacts) -> list[tuple[int, StreamFacts | None]]:

@@ -19,10 +19,10 @@ from farm.media.deliverables import Source
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts
 from farm.media.probe import probe
-from farm.media.timeline import Timeline
 from farm.media.writer import ChunkFacts
 from farm.merger import track_check
 from farm.merger.carry import Carried
+from farm.merger.film import Film
 from farm.merger.mux import orientation_arguments, stale_tags
 from farm.merger.picture_check import PictureCheck
 from farm.merger.report import Findings, VerifyReport
@@ -35,37 +35,26 @@ class _Account:
     time_base: Fraction = Fraction(1)
 
 
-def verify(
-    deliverable: Path,
-    plate: Path,
-    facts: PlateFacts,
-    timeline: Timeline,
-    plan: EncoderPlan,
-    chunks: Sequence[ChunkFacts],
-    carried: Sequence[Carried],
-    *,
-    shift: Fraction = Fraction(0),
-    metadata: Mapping[str, str] | None = None,
-    threads: int = 0,
-) -> VerifyReport:
+def verify(deliverable: Path, film: Film, chunks: Sequence[ChunkFacts], *, threads: int = 0) -> VerifyReport:
     """Decode every frame and compare count, pts, size, samples (where lossless), colour, tracks and tags.
 
-    `chunks` are in order; `shift` seconds were added to every time stamp by the merge; `threads` limits the
-    decoder, 0 for all. Raises nothing on a mismatch. Memory: a few decoded frames, whatever the length.
+    `chunks` are in order; `threads` limits the decoder, 0 for all. Raises nothing on a mismatch. Memory: a few decoded
+    frames, whatever the length.
     """
+    facts, timeline, plan, carried = film.facts, film.timeline, film.plan, film.carried
     findings = Findings()
-    picture = PictureCheck(timeline, plan, chunks, shift, findings)
+    picture = PictureCheck(timeline, plan, chunks, film.shift, findings)
     read = _Account()
     try:
         with open_container(deliverable, where="the deliverable") as container:
             read = _read(container, facts, carried, picture, findings, threads)
-        _check_facts(probe(deliverable), facts, plan, metadata or {}, findings)
-        _check_chapters(deliverable, plate, plan, shift, findings)
+        _check_facts(probe(deliverable), facts, plan, film.metadata, findings)
+        _check_chapters(deliverable, film, findings)
     except (av.error.FFmpegError, FarmError) as error:
         findings.add("unreadable", f"The deliverable cannot be read to its end: {error}.")
     picture.finish()
-    before = track_check.plate_accounts(plate, facts, carried)
-    tracks = track_check.compare(facts, carried, before, read.accounts, read.ticks, shift, findings)
+    before = track_check.plate_accounts(film.plate, facts, carried)
+    tracks = track_check.compare(facts, carried, before, read.accounts, read.ticks, film.shift, findings)
     return VerifyReport(
         ok=findings.count == 0,
         frames_in=len(timeline),
@@ -161,8 +150,8 @@ def _check_tags(
             findings.note(f"The plate's tag {key} could not be kept.")
 
 
-def _check_chapters(deliverable: Path, plate: Path, plan: EncoderPlan, shift: Fraction, findings: Findings) -> None:
-    wanted = _chapters(plate, shift) if plan.carries_tracks else []
+def _check_chapters(deliverable: Path, film: Film, findings: Findings) -> None:
+    wanted = _chapters(film.plate, film.shift) if film.plan.carries_tracks else []
     found = _chapters(deliverable, Fraction(0))
     if len(found) != len(wanted):
         findings.add("chapters", f"There are {len(found)} chapters instead of {len(wanted)}.")

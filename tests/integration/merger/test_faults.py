@@ -11,7 +11,7 @@ from farm.errors import FarmError
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
 from farm.media.writer import file_sha256
-from farm.merger.carry import carriage
+from farm.merger.film import Film
 from farm.merger.join import ChunkFile
 from farm.merger.report import VerifyReport
 from farm.merger.verify import verify
@@ -131,9 +131,8 @@ def test_a_plate_that_is_gone_is_an_error_without_its_name(rendered: Rendered, t
 
 
 def _verdict(rendered: Rendered, path: Path) -> VerifyReport:
-    facts = [chunk.facts for chunk in rendered.chunks]
-    carried = carriage(rendered.facts, rendered.plan)
-    return verify(path, rendered.plate, rendered.facts, rendered.timeline, rendered.plan, facts, carried)
+    film = Film.of(rendered.plate, rendered.facts, rendered.timeline, rendered.plan)
+    return verify(path, film, [chunk.facts for chunk in rendered.chunks])
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from farm.media.writer import ChunkFacts
 from farm.merger.carry import Way, carriage, losses
 from farm.merger.check import in_order
 from farm.merger.clock import movie_timescale, rescaled, shift_of, shifted
+from farm.merger.film import Film
 from farm.merger.join import ChunkFile, Clock
 from farm.merger.mux import mux_arguments, orientation_arguments
 from farm.merger.report import Findings
@@ -33,11 +34,10 @@ def plan_for(facts: PlateFacts, name: str = "h264") -> EncoderPlan:
     return chunk_encoder(deliverable(name), facts, hardware=False)
 
 
-def arguments(facts: PlateFacts, name: str = "h264", **more: object) -> list[str]:
+def arguments(facts: PlateFacts, name: str = "h264") -> list[str]:
     plan = plan_for(facts, name)
-    given = {"shift": Fraction(0), "first_dts": -2002, "metadata": {"AIGC": "x"}} | more
-    clock = timeline(0, 1001, 2002)
-    return mux_arguments(Path("/p/-i.mp4"), Path("/o/x.mp4"), facts, clock, plan, carriage(facts, plan), **given)  # type: ignore[arg-type]
+    film = Film.of(Path("/p/-i.mp4"), facts, timeline(0, 1001, 2002), plan, {"AIGC": "x"})
+    return mux_arguments(film, Path("/o/x.mp4"), first_dts=-2002)
 
 
 @pytest.mark.parametrize(
