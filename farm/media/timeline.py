@@ -52,6 +52,25 @@ class Timeline:
         """The pts at which frame `last` - 1 leaves the screen."""
         return int(self.pts[last]) if last < len(self) else int(self.pts[-1] + self.duration[-1])
 
+    def part(self, low: int, high: int) -> Timeline:
+        """A timeline that knows frames [low, high) only, at their own indexes.
+
+        What a chunk needs while the rest of the plate is still being scanned. The frames before `low` are placeholders
+        (one tick each, of no packet), so that an index means the same frame in every part.
+        """
+        before = np.arange(-low, 0, dtype=np.int64)
+        frames = slice(low, high)
+        return Timeline(
+            self.time_base,
+            np.concatenate([before + self.pts[low], self.pts[frames]]),
+            np.concatenate([np.ones(low, np.int64), self.duration[frames]]),
+            np.concatenate([np.zeros(low, np.bool_), self.key[frames]]),
+            np.concatenate([before - 1, self.packet[frames]]) if len(self.packet) else self.packet,
+            self.concealed[(self.concealed >= low) & (self.concealed < high)],
+            self.damaged[(self.damaged >= low) & (self.damaged < high)],
+            self.decoded,
+        )
+
     def to_bytes(self) -> bytes:
         """A compact, versioned form (NumPy .npz)."""
         out = io.BytesIO()

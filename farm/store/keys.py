@@ -7,6 +7,7 @@ jobs/<job>/cast                                        embeddings and thumbnails
 jobs/<job>/pictures/<identity>/<n>                     reference pictures
 jobs/<job>/identities/<identity>                       the prepared identity
 jobs/<job>/segments/<chunk>                            packets of one chunk
+jobs/<job>/timelines/<chunk>                           its part of the timeline
 jobs/<job>/chunks/<chunk>/<attempt>/<deliverable>      what one attempt rendered
 jobs/<job>/merges/<attempt>/<deliverable>              what one merge made; the job's row says which one counts
 jobs/<job>/logs/<task>/<attempt>                       log of one attempt
@@ -88,6 +89,11 @@ def segments(job_id: Ident) -> str:
 
 def segment(job_id: Ident, chunk: int) -> str:
     return _join("jobs", job_id, "segments", chunk)
+
+
+def segment_timeline(job_id: Ident, chunk: int) -> str:
+    """The part of the timeline that the chunk's segment holds."""
+    return _join("jobs", job_id, "timelines", chunk)
 
 
 def chunk_results(job_id: Ident) -> str:

@@ -15,6 +15,7 @@ from farm import jobs
 from farm.db.engine import Sessions, transact
 from farm.errors import InfrastructureError
 from farm.jobs.policy import Policy
+from farm.jobs.replan import replan
 from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, Result, Slot
 
 log = structlog.get_logger(__name__)
@@ -56,6 +57,10 @@ class Control:
 
     def fail(self, lease: Lease, error_class: str, message: str) -> None:
         self._insist(lambda session: jobs.fail(session, lease, error_class, message, self._policy))
+
+    def replan(self, lease: Lease, reason: str) -> bool:
+        """Ask for a plan by full decode; False when the job already has one."""
+        return self._insist(lambda session: replan(session, lease, reason))
 
     def now(self) -> datetime:
         """The database's clock."""

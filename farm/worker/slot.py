@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from farm.db.engine import make_engine, make_sessions
-from farm.errors import ErrorClass, FarmError, StaleLeaseError, classify
+from farm.errors import ErrorClass, FarmError, PlanMismatchError, StaleLeaseError, classify
 from farm.jobs.policy import Policy
 from farm.jobs.wire import Claim, HeartbeatAnswer, Progress
 from farm.jobs.wire import Slot as Offer
@@ -118,7 +118,19 @@ class Slot:
             self._drains_since = time.monotonic()
         return time.monotonic() - self._drains_since >= self._settings.drain_seconds
 
+    def _planned_again(self, claim: Claim, error: PlanMismatchError) -> bool:
+        """Whether the job gets a new plan because of the error, or is somebody else's by now."""
+        try:
+            again = self._control.replan(claim.lease, str(error))
+        except StaleLeaseError:
+            return True
+        if again:
+            log.warning("the plan does not fit the plate; it is planned again by decoding", error=str(error))
+        return again
+
     def _report(self, claim: Claim, error: Exception) -> None:
+        if isinstance(error, PlanMismatchError) and self._planned_again(claim, error):
+            return
         error_class = classify(error)
         if error_class is ErrorClass.UNKNOWN:
             log.exception("task failed")

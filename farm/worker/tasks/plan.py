@@ -4,43 +4,63 @@ from __future__ import annotations
 
 from typing import Any
 
-from farm.chunker.plan import ChunkRange, plan_chunks
-from farm.errors import InputError
+from farm.chunker.cut import CutChunk, PlateCutter
+from farm.errors import InputError, PlanMismatchError
 from farm.faces.track import AFTER, BEFORE
+from farm.jobs.replan import BY_DECODING
 from farm.jobs.wire import ChunkPlan, PlanResult
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
 from farm.media.facts import PlateFacts
 from farm.media.probe import probe
-from farm.media.scan import scan_timeline
-from farm.media.segment import cut_segments
-from farm.media.segmentfile import Segment
 from farm.media.timeline import Timeline
 from farm.store import keys
 from farm.worker.task import TaskContext
 
 
 def plan(context: TaskContext) -> PlanResult:
-    """Publishes facts, timeline and chunks; the result counts them."""
+    """Publishes facts, chunks and timeline; the result counts them.
+
+    Chunks are published while the plate is still being scanned. Where packets and decoding turn out to disagree, the
+    plate is planned again by decoding all of it: the chunks are published anew under the same numbers.
+    """
     job = context.claim.job
     path, plate = context.fetch(job.plate, "plate")
     facts = probe(path)
     context.control.publish_plate(context.lease, facts.model_dump(mode="json"), sha256=plate.sha256, size=plate.size)
-    context.heartbeat.progress(0, "finding the frames")
-    timeline = scan_timeline(path, facts, on_frame=lambda _: context.heartbeat.check())
+    before, after = (BEFORE, AFTER) if job.recipe.changes_faces else (0, 0)
+
+    def cutter(*, by_decoding: bool) -> PlateCutter:
+        return PlateCutter(
+            path,
+            facts,
+            context.folder,
+            target_seconds=job.chunk_seconds,
+            before=before,
+            after=after,
+            by_decoding=by_decoding,
+        )
+
+    shared = {"before": before, "after": after, "encoders": _encoders(context, facts)}
+    try:
+        return _cut(context, cutter(by_decoding=bool(job.options.get(BY_DECODING))), shared)
+    except PlanMismatchError:
+        return _cut(context, cutter(by_decoding=True), shared)
+
+
+def _cut(context: TaskContext, cutter: PlateCutter, shared: dict[str, Any]) -> PlanResult:
+    chunks = 0
+    for chunk in cutter.run():
+        _publish(context, cutter.timeline(), chunk, shared)
+        chunks += 1
+        context.heartbeat.progress(chunk.range.last, "cutting segments")
+        context.heartbeat.check()
+    timeline = cutter.timeline()
     _check_length(context, timeline)
-    key = keys.timeline(job.id)
+    key = keys.timeline(context.job_id)
     context.store.put_bytes(key, timeline.to_bytes())
     context.control.publish_timeline(context.lease, key=key, frames=len(timeline))
-    before, after = (BEFORE, AFTER) if job.recipe.changes_faces else (0, 0)
-    ranges = plan_chunks(timeline, target_seconds=job.chunk_seconds)
-    shared = {"before": before, "after": after, "encoders": _encoders(context, facts)}
-    segments = cut_segments(path, facts, timeline, ranges, context.folder, before=before, after=after)
-    for chunk, segment in zip(ranges, segments, strict=True):
-        _publish(context, timeline, chunk, segment, shared)
-        context.heartbeat.progress(chunk.last, "cutting segments")
-        context.heartbeat.check()
-    return PlanResult(chunks=len(ranges), frames=len(timeline))
+    return PlanResult(chunks=chunks, frames=len(timeline))
 
 
 def _check_length(context: TaskContext, timeline: Timeline) -> None:
@@ -60,22 +80,25 @@ def _encoders(context: TaskContext, facts: PlateFacts) -> dict[str, Any]:
     }
 
 
-def _publish(
-    context: TaskContext, timeline: Timeline, chunk: ChunkRange, segment: Segment, shared: dict[str, Any]
-) -> None:
-    key = keys.segment(context.job_id, chunk.index)
-    stored = context.store.put_file(key, segment.path)
-    segment.path.unlink()
+def _publish(context: TaskContext, timeline: Timeline, chunk: CutChunk, shared: dict[str, Any]) -> None:
+    """Store the segment and the chunk's part of the timeline, then say that the chunk is there."""
+    number, first, last = chunk.range.index, chunk.range.first, chunk.range.last
+    low, high = max(0, first - shared["before"]), min(len(timeline), last + shared["after"] + 1)
+    part = keys.segment_timeline(context.job_id, number)
+    context.store.put_bytes(part, timeline.part(low, high).to_bytes())
+    key = keys.segment(context.job_id, number)
+    stored = context.store.put_file(key, chunk.segment.path)
+    chunk.segment.path.unlink()
     context.control.publish_chunk(
         context.lease,
         ChunkPlan(
-            position=chunk.index,
-            first=chunk.first,
-            last=chunk.last,
-            seconds=timeline.seconds(chunk.first, chunk.last),
+            position=number,
+            first=first,
+            last=last,
+            seconds=timeline.seconds(first, last),
             segment_key=key,
             segment_sha256=stored.sha256,
             segment_size=stored.size,
-            plan=shared | {"segment": segment.coding},
+            plan=shared | {"segment": chunk.segment.coding, "timeline": part},
         ),
     )

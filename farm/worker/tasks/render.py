@@ -35,7 +35,7 @@ def render(context: TaskContext) -> RenderResult:
     """Renders one chunk; its files are in the store when this returns."""
     chunk = _chunk(context)
     permit = require_permit(context)
-    facts, timeline = context.facts(), context.timeline()
+    facts, timeline = context.facts(), Timeline.from_bytes(context.store.get_bytes(chunk.plan["timeline"]))
     segment = context.folder / "segment"
     context.store.get_file(chunk.segment_key, segment)
     recipe = preset("passthrough") if chunk.as_is else context.claim.job.recipe
