@@ -162,12 +162,13 @@ class Settings(BaseSettings):
         default=100.0, ge=0, description="How long a worker told to stop may finish its tasks, seconds."
     )
     models_dir: Path | None = Field(
-        default=None, description="Folder of the model catalogue and weights; unset: the bundled one."
+        default=None, description="Folder with catalogue entries of this deployment, beside the bundled ones."
     )
 
     allowed_licences: Names = Field(
         default=("permissive",),
-        description="Licence classes of models that jobs may use, by comma (`permissive`, `research`, ...).",
+        description="Licence classes of models that jobs may use, by comma: `permissive`, `copyleft`, "
+        "`responsible-use`, `non-commercial`, `unclear`.",
     )
     consent_policy: Literal["attest", "grant"] = Field(
         default="attest",

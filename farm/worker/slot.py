@@ -60,14 +60,15 @@ class Slot:
         engine = make_engine(url, application="farm-worker", pool_size=2)
         scratch = Scratch(settings.scratch or Path(tempfile.gettempdir()) / f"facefarm-{os.getuid()}")
         scratch.sweep()
+        store = open_store(settings)
         policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
         return cls(
             # A slot is known by its process, so that the program that watches it can say when it died.
             Offer(worker_id=required(settings, "worker_id"), number=os.getpid(), tags=settings.worker_tags),
             Control(make_sessions(engine), policy),
-            open_store(settings),
+            store,
             scratch,
-            Toolbox(settings),
+            Toolbox(settings, store),
             settings,
             draining=draining,
         )

@@ -7,10 +7,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from farm.faces.identity import PreparedIdentity
-from farm.inference.catalogue import Catalogue
+from farm.inference.deployment import open_deployment
 from farm.inference.session import Models
-from farm.resources import resource
 from farm.settings import Settings
+from farm.store.base import Store
 
 _MOST_IDENTITIES = 16
 
@@ -18,8 +18,9 @@ _MOST_IDENTITIES = 16
 class Toolbox:
     """Made once for each Celery child; nothing is loaded before it is asked for."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
+        self._store = store
         self._models: Models | None = None
         self._identities: OrderedDict[str, PreparedIdentity] = OrderedDict()
 
@@ -29,11 +30,12 @@ class Toolbox:
 
     def models(self) -> Models:
         if self._models is None:
-            self._models = Models(
-                Catalogue.load(self._settings.models_dir or resource("models")),
-                providers=self._settings.providers or ("auto",),
+            settings = self._settings
+            deployment = open_deployment(settings.home, settings.models_dir, shelf=self._store)
+            self._models = deployment.open_models(
+                providers=settings.providers or ("auto",),
                 threads=self.threads,
-                allowed_licences=self._settings.allowed_licences,
+                allowed_licences=settings.allowed_licences,
             )
         return self._models
 
