@@ -37,6 +37,7 @@ from farm.media.frame import Frame
 
 _MIN_STRENGTH = 0.02
 _LIGHT_SIDE = 64
+_LARGE = 360
 _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 
@@ -146,13 +147,20 @@ class _Canvas:
 
     @classmethod
     def of(cls, rgb: Texture, points: NDArray[np.float64], source: NDArray[np.float64]) -> _Canvas:
-        shape = (rgb.shape[0], rgb.shape[1])
-        raster = rasterise(points[:VERTICES], shape, depth=points[:VERTICES, 2])
+        """Rasterise the mesh; large faces on every other pixel, for the maps are linear between the mesh's edges."""
+        height, width = rgb.shape[:2]
+        step = 2 if max(height, width) > _LARGE else 1
+        coarse = (-(-height // step) + step - 1, -(-width // step) + step - 1)
+        drawn = points[:VERTICES] / step
+        raster = rasterise(drawn, coarse, depth=drawn[:, 2])
         values = raster.interpolate(np.hstack([canonical_mesh().uv, source[:VERTICES, :2]]))
-        row, column = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
+        row, column = np.mgrid[: coarse[0], : coarse[1]].astype(np.float32) * step
         outside = ~raster.inside
         values[outside, 2], values[outside, 3] = column[outside], row[outside]
-        return cls(rgb, points, source, raster.inside, values[..., :2], values[..., 2:])
+        inside = raster.inside.astype(np.float32)
+        if step > 1:
+            values, inside = _spread(values, (height, width)), _spread(inside, (height, width))
+        return cls(rgb, points, source, inside > 0.5, values[..., :2], values[..., 2:])
 
     @property
     def width(self) -> float:
@@ -160,14 +168,27 @@ class _Canvas:
         return float(np.ptp(self.points[:VERTICES, :2], axis=0).max())
 
     def draw(self, texture: NDArray[np.float32], *, fine: bool = False) -> NDArray[np.float32]:
-        """A texture laid onto the face."""
-        return np.asarray(sampled(texture, self.uv * len(texture) - 0.5, cubic=fine), np.float32)
+        """A texture laid onto the face; one without detail need not be `fine`."""
+        shape = self.inside.shape
+        if fine or max(shape) <= _LARGE:
+            return np.asarray(sampled(texture, self.uv * len(texture) - 0.5, cubic=fine), np.float32)
+        spot = self.uv[::2, ::2] * len(texture) - 0.5
+        return _spread(np.asarray(sampled(texture, spot), np.float32), (shape[0], shape[1]))
 
     def displaced_plate(self) -> Texture:
         """The plate with its features moved to where the new face has them."""
         if np.array_equal(self.points, self.source):
             return self.rgb
         return np.asarray(sampled(self.rgb, self.plate_spot, cubic=True), np.float32)
+
+
+def _spread(values: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Values of every other pixel, (0, 0) among them, on all pixels of `shape`."""
+    half = np.array([[0.5, 0, 0], [0, 0.5, 0]])
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    return np.asarray(
+        cv2.warpAffine(values, half, shape[::-1], flags=flags, borderMode=cv2.BORDER_REPLICATE), np.float32
+    )
 
 
 @cache
@@ -224,11 +245,12 @@ class _Light:
         What is darker than its surroundings stays so by the same ratio: black stays black. What is brighter is added,
         alike in all channels, for a ratio would turn the noise of a picture's weak channel into colour.
         """
-        own, plate, relief = canvas.draw(self.own), canvas.draw(self.plate), canvas.draw(self.relief)
-        finer = canvas.draw(detail, fine=True) - own
-        ratio = np.minimum((plate + np.float32(0.016)) / (own + np.float32(0.016)), np.float32(1.6))
-        scale = np.where(finer < 0, ratio, (ratio @ _LUMA)[..., None])
-        return np.asarray(plate + finer * scale * relief[..., None], np.float32)
+        level = np.float32(0.016)
+        ratio = np.minimum((self.plate + level) / (self.own + level), np.float32(1.6)) * self.relief[..., None]
+        finer = canvas.draw(detail, fine=True) - canvas.draw(self.own)
+        by_channel = canvas.draw(np.dstack([ratio, ratio @ _LUMA]))
+        scale = np.where(finer < 0, by_channel[..., :3], by_channel[..., 3:])
+        return np.asarray(canvas.draw(self.plate) + finer * scale, np.float32)
 
 
 def _light(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> _Light:
