@@ -152,30 +152,34 @@ def sizes(url: str) -> Goals:
     }
 
 
-def shares(url: str) -> Goals:
-    """Ten projects with weights 1 to 4 want more than 120 slots have: who holds how many, over 2,000 changes."""
+def shares(url: str, chunks: int = 500, changes: int = 2_000) -> Goals:
+    """Ten projects with weights 1 to 4 want more than there are slots: who holds how many, over `changes` claims.
+
+    There are ten slots for each unit of weight, so that every target is a whole number.
+    """
     sessions = open_farm(url)
     weights = [1 + n % 4 for n in range(10)]
+    most = 10 * sum(weights)
     for number, weight in enumerate(weights):
         with sessions.begin() as session:
             submitted = jobs.submit(session, request(f"share {number}"))
             session.execute(
                 text("UPDATE project SET weight = :w WHERE name = :n"), {"w": weight, "n": f"share {number}"}
             )
-        plan_chunks(sessions, submitted.job_id, 500)
+        plan_chunks(sessions, submitted.job_id, chunks)
     slots: list[Claim] = []
     held = [0.0] * len(weights)
     dice = random.Random(7)  # noqa: S311
-    for change in range(2_120):
-        if len(slots) == 120:
-            done = slots.pop(dice.randrange(120))
+    for change in range(changes + most):
+        if len(slots) == most:
+            done = slots.pop(dice.randrange(most))
             transact(sessions, lambda s, done=done: jobs.finish(s, done.lease, rendered(10)))
-        slot = jobs.Slot(worker_id=f"s{change % 120}", kinds=(TaskKind.RENDER,))
+        slot = jobs.Slot(worker_id=f"s{change % most}", kinds=(TaskKind.RENDER,))
         claim = transact(sessions, lambda s, slot=slot: jobs.claim(s, slot))
         if claim is None:
             raise RuntimeError("the projects ran out of work")
         slots.append(claim)
-        if len(slots) == 120:
+        if len(slots) == most:
             for holder in slots:
                 held[int(holder.job.project.split()[1])] += 1
     targets = [weight / sum(weights) for weight in weights]
