@@ -220,14 +220,14 @@ def verified(facts: dict[str, Any]) -> dict[str, Any]:
     if not report:
         return {}
     tracks = report["tracks"]
-    return {
+    found = {
         "frames": f"{report['frames_out']} of {report['frames_in']} decoded",
         "worst_time_error": f"{report['worst_pts_error']} s",
         "seams": report["seams"],
         "other_tracks": f"{sum(track['same'] for track in tracks)} of {len(tracks)} have the plate's own packets",
         "encoder": facts["encoder"],
-        "notes": report["notes"],
     }
+    return found | ({"notes": " ".join(report["notes"])} if report["notes"] else {})
 
 
 def _states(asked: str | None) -> list[JobState] | None:

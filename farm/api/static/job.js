@@ -122,11 +122,21 @@
     if (again) { again = false; refresh(); }
   }
 
+  function subject(event) {
+    const noun = event.kind.split(".")[0], data = event.data;
+    const kind = noun === "attempt" ? data.kind : noun;
+    if (kind !== "render") return noun === "attempt" ? "attempt at " + kind : noun;
+    const chunks = data.positions || [data.position];
+    const named = chunks.length > 1 ? `chunks ${chunks[0] + 1} to ${chunks.at(-1) + 1}` : `chunk ${chunks[0] + 1}`;
+    return noun === "attempt" ? "attempt at " + named : named;
+  }
+
   function showEvent(event) {
     if (event.id <= newest) return;
     newest = event.id;
-    const change = event.after ? words(event.after) : "";
-    const what = [event.kind.split(".")[0], change].filter(Boolean).join(" ");
+    // That an attempt came to a good end is told by its task in the next line.
+    if (event.kind === "attempt.state" && event.after === "done") return;
+    const what = [subject(event), event.after ? words(event.after) : ""].filter(Boolean).join(" ");
     const item = element("li");
     const time = element("time", new Date(event.at).toLocaleTimeString());
     time.dateTime = event.at;

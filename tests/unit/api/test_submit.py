@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from farm.api.app import create_app
 from farm.api.services import Services
+from farm.client import FilePart, Multipart
 from farm.errors import InfrastructureError
 from farm.provenance.permit import bind, check, public_key
 from farm.store.base import ObjectInfo
@@ -38,11 +39,15 @@ def test_an_upload_becomes_a_job_with_its_objects(api: FlaskClient, services: Se
     assert request.plate.sha256 == services.store.head(request.plate.object_key or "").sha256  # type: ignore[union-attr]
 
 
-def test_a_plate_may_be_larger_than_other_requests(api: FlaskClient, services: Services, ledger: FakeLedger) -> None:
-    data = PLATE + bytes(3 << 20)
-    object.__setattr__(services.settings, "max_plate_seconds", len(data))
-    request = ledger.requests[upload(api, plate=data).json["id"]]
-    assert request.plate.size == len(data)
+def test_a_plate_may_be_larger_than_other_requests(
+    api: FlaskClient, services: Services, ledger: FakeLedger, tmp_path: Path
+) -> None:
+    plate = tmp_path / "plate"
+    plate.write_bytes(PLATE + bytes(3 << 20))
+    object.__setattr__(services.settings, "max_plate_seconds", 1 << 30)
+    body = Multipart({"options": '{"recipe": "passthrough"}'}, [FilePart("plate", plate)])
+    answer = api.post("/api/v1/jobs", data=b"".join(body.blocks()), content_type=body.content_type)
+    assert ledger.requests[answer.json["id"]].plate.size == len(PLATE) + (3 << 20)
 
 
 def test_keys_and_request_hold_no_file_name(api: FlaskClient, services: Services, ledger: FakeLedger) -> None:
