@@ -1,7 +1,7 @@
 # Every command of the project; `make help` lists them.
 PY := .venv/bin/python
 
-.PHONY: help setup lock check test test-unit test-integration test-acceptance demo clean
+.PHONY: help setup lock check test test-unit test-integration test-acceptance demo bench-faces bench-media bench-farm clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -37,6 +37,15 @@ test-acceptance: setup ## tests with real processes, real clips and a real brows
 
 demo: setup ## render the sample plate through an embedded farm
 	.venv/bin/farm demo
+
+bench-faces: setup ## faces against the plate and the truth: identity, expression, flicker, speed
+	$(PY) -m bench.faces
+
+bench-media: setup ## planning, cutting, merging and passthrough against plain ffmpeg
+	$(PY) -m bench.media
+
+bench-farm: setup ## claims, shares, repair and overhead of the control plane
+	$(PY) -m bench.farm
 
 clean: ## remove what can be made again
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
