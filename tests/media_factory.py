@@ -97,6 +97,18 @@ def _edited(factory: MediaFactory, path: Path) -> None:
     ffmpeg("-ss", "0.7", "-i", str(factory.make("h264_closed.mp4")), "-c", "copy", "-f", "mp4", str(path))
 
 
+def _gapped(factory: MediaFactory, path: Path) -> None:
+    """The picture stands still for a second in the middle: one frame lasts that long."""
+    stretch = "setpts=PTS+if(gte(N\\,30)\\,1/TB\\,0)"
+    ffmpeg(*picture(seconds=3), "-vf", stretch, "-fps_mode", "vfr", *_x264("-g", "24", "-bf", "2"), str(path))
+
+
+def _jittery(factory: MediaFactory, path: Path) -> None:
+    """Time stamps that are off by up to a third of a frame, as capture cards write them."""
+    jitter = "setts=pts=PTS+mod(N*977\\,1201):dts=DTS"
+    ffmpeg("-i", str(factory.make("h264.ts")), "-map", "0:v", "-c", "copy", "-bsf:v", jitter, str(path))
+
+
 def _late(factory: MediaFactory, path: Path) -> None:
     """A picture that starts half a second after the sound."""
     source = str(factory.make("h264_audio.mp4"))
@@ -190,6 +202,19 @@ RECIPES: dict[str, Recipe] = {
     "h264_refresh.mp4": [*picture(seconds=4), *_x264("-g", "20", "-x264-params", "intra-refresh=1")],
     "h264_long_gop.mp4": [*picture(seconds=6, size="160x90"), *_x264("-g", "900", "-sc_threshold", "0")],
     "h264.ts": [*picture(), *tone(), *_x264("-g", "24", "-bf", "2"), "-c:a", "aac"],
+    "h264_wrap.ts": [
+        *picture(),
+        *tone(),
+        *_x264("-g", "24", "-bf", "2"),
+        "-c:a",
+        "aac",
+        "-output_ts_offset",
+        "95442.5",
+    ],
+    "h264_jitter.ts": _jittery,
+    "h264_8k.mp4": [*picture("7680x4320", seconds=0.05), *_x264("-preset", "ultrafast", "-g", "2")],
+    "h264_gap.mp4": _gapped,
+    "h264_early.mkv": [*picture(), *_x264("-g", "24", "-bf", "2"), "-output_ts_offset", "-0.5"],
     "h264_mbaff.ts": [*picture(rate="25"), *_x264("-g", "25", "-flags", "+ilme+ildct", "-x264-params", "tff=1")],
     "h264_444_10.mkv": [*picture(seconds=1), *_x264("-g", "12", pix_fmt="yuv444p10le")],
     "h264_422.mp4": [*picture(seconds=1), *_x264("-g", "12", pix_fmt="yuv422p")],
@@ -210,7 +235,7 @@ RECIPES: dict[str, Recipe] = {
     "h264_2997.mkv": [*picture(rate="30000/1001", seconds=3), *_x264("-g", "24", "-bf", "2")],
     "h264_1fps.mp4": [*picture(rate="1", seconds=12), *_x264("-g", "6", "-bf", "2")],
     "h264_240.mp4": [*picture(rate="240", seconds=0.5), *_x264("-g", "24", "-bf", "2")],
-    "h264_long_scan.mkv": [*picture(seconds=60, size="96x54"), *_x264("-g", "48", "-preset", "ultrafast")],
+    "h264_long_scan.mkv": [*picture(seconds=30, size="96x54"), *_x264("-g", "48", "-preset", "ultrafast")],
     "h264_one.mp4": [*picture(seconds=0.04), *_x264(), "-frames:v", "1"],
     "h264_rot90.mp4": _rotated("90"),
     "h264_rot180.mp4": _rotated("180"),

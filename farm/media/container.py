@@ -42,6 +42,12 @@ def open_container(path: Path, *, where: str = "the plate") -> Iterator[InputCon
         raise refusal(error, path, where) from error
     try:
         yield container
+    except (av.error.ExitError, av.error.TimeoutError) as error:
+        raise refusal(error, path, where) from error
+    except av.error.FFmpegError as error:
+        raise InputError(
+            f"The file cannot be read any further ({_words(error)}).", where=where, do="Copy or upload it again."
+        ) from error
     finally:
         container.close()
 
