@@ -128,9 +128,13 @@ class Settings(BaseSettings):
         default=20.0, ge=0.5, le=120, description="Length of a chunk that the chunker aims at, seconds."
     )
     lease_seconds: float = Field(
-        default=60.0, ge=1, description="A task whose worker was not heard of for so long is given to another, seconds."
+        default=30.0, ge=1, description="A task whose worker was not heard of for so long is given to another, seconds."
     )
-    heartbeat_seconds: float = Field(default=5.0, gt=0, description="How often a worker reports progress, seconds.")
+    heartbeat_seconds: float = Field(
+        default=2.0,
+        gt=0,
+        description="How often a running task reports progress, and so how soon it hears of a cancel, seconds.",
+    )
     reconcile_seconds: float = Field(
         default=2.0, gt=0, description="How often the reconciler looks for work left undone, seconds."
     )
