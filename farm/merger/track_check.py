@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from av.bitstream import BitStreamFilterContext
 from av.stream import Disposition
 
@@ -16,16 +18,19 @@ from farm.media.facts import PlateFacts
 from farm.merger.carry import Carried, Way
 from farm.merger.report import Findings, TrackReport
 
+# The time base of tracks that state none, in seconds, and what is no rounding any more.
+_COARSE = Fraction(1, 1000)
+_JUMP = 0.25
 _EMPTY_CUES = (b"", b"\0\0")
 
 
 class Account:
-    """A running account of one stream's packets: joined payload, count, first time stamp in seconds."""
+    """A running account of one stream's packets: joined payload, count, time stamps (8 bytes a packet)."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
         self.packets = 0
-        self.first: Fraction | None = None
+        self.times = array("d")
 
     def add(self, packet: Any, kind: str) -> None:
         payload = bytes(packet)
@@ -35,8 +40,7 @@ class Account:
         self._digest.update(payload)
         self.packets += 1
         if packet.pts is not None:
-            start = packet.pts * Fraction(packet.time_base)
-            self.first = start if self.first is None else min(self.first, start)
+            self.times.append(float(packet.pts * Fraction(packet.time_base)))
 
     def add_bytes(self, data: bytes) -> None:
         self._digest.update(data)
@@ -130,7 +134,9 @@ def compare(
         )
         stream = streams[item.index]
         _compare_one(item, f"{stream.kind.capitalize()} stream {item.index} ({stream.codec})", old, new, same, findings)
-        _compare_start(item, old, new, ticks.get(item.index), shift, findings)
+        _compare_times(
+            item, old, new, max(ticks.get(item.index, _COARSE), stream.time_base or _COARSE), shift, findings
+        )
     return tuple(reports)
 
 
@@ -144,14 +150,25 @@ def _compare_one(item: Carried, name: str, old: Account, new: Account, same: boo
         findings.add("track", f"{name} has {new.packets} cues instead of {old.packets}.")
 
 
-def _compare_start(
-    item: Carried, old: Account, new: Account, tick: Fraction | None, shift: Fraction, findings: Findings
+def _compare_times(
+    item: Carried, old: Account, new: Account, tick: Fraction, shift: Fraction, findings: Findings
 ) -> None:
-    if old.first is None or new.first is None or tick is None:
+    if not old.times or not new.times:
         return
-    error = abs(new.first - (old.first + shift))
-    # Half a tick of rounding; an encoder may also cut its frames elsewhere, so converted sound may move by one frame.
-    allowed = tick if item.way is Way.COPY else Fraction(1, 10)
-    if error > allowed:
-        text = f"{item.kind.capitalize()} stream {item.index} starts {float(error):.4f} s away from where it should."
-        findings.add("start", text)
+    before, after = np.array(old.times) + float(shift), np.array(new.times)
+    if len(before) != len(after):
+        # Converted, or cut into other packets (PCM): then only the start can be compared.
+        before, after = before[[0]], after[[0]]
+    error = np.abs(after - before)
+    # A tick of rounding, in the coarser of the two clocks. An encoder may cut its frames elsewhere, so converted
+    # tracks may move by one frame.
+    allowed = float(tick) * 1.01 if item.way is Way.COPY else 0.1
+    if error.max() > allowed:
+        at = int(error.argmax())
+        text = (
+            f"{item.kind.capitalize()} stream {item.index} is {error[at]:.4f} s away from where it should be at "
+            f"{before[at]:.3f} s."
+        )
+        if error[at] > _JUMP:
+            text += " The plate's clock jumps there: it is spliced, and must be rewrapped with one clock first."
+        findings.add("track_time", text)

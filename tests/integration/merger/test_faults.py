@@ -185,3 +185,11 @@ def test_the_plan_of_a_plate_does_not_depend_on_when_it_is_made(rendered: Render
     again = chunk_encoder(deliverable("h264"), rendered.facts, hardware=False, threads=2)
 
     assert again.digest() == rendered.plan.digest()
+
+
+def test_a_spliced_plate_whose_sound_would_slip_is_not_passed_over(workshop: Workshop) -> None:
+    """The picture's clock is made one; the sound's is not, which must be said and not be heard weeks later."""
+    rendered = workshop.render(workshop.media.make("h264_stepped.ts"), "h264", 2)
+
+    with pytest.raises(FarmError, match="clock jumps"):
+        rendered.merge()
