@@ -134,7 +134,7 @@ class CodedPacket:
 
     @classmethod
     def of(cls, packet: Packet[Any], ordinal: int) -> CodedPacket:
-        side_data = tuple((str(s.data_type), bytes(s)) for s in packet.iter_sidedata())
+        side_data = tuple([(str(s.data_type), bytes(s)) for s in packet.iter_sidedata()])
         stamp = Stamp(packet.pts, packet.dts, packet.duration or 0)
         flags = (packet.is_keyframe, packet.is_discard, packet.is_corrupt)
         return cls(ordinal, stamp, bytes(packet), *flags, packet.pos, side_data)

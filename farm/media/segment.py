@@ -6,6 +6,7 @@ where decoding may start are kept aside (in memory, on disk when they are many),
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -186,27 +187,49 @@ class _Open:
 
 
 class _Spool:
-    """Records since the last place where decoding may start; `start` is that packet's ordinal, -1 before the first."""
+    """Records since the last place where decoding may start; `start` is that packet's ordinal, -1 before the first.
+
+    In memory as long as they are few, then in a file without a name.
+    """
 
     def __init__(self) -> None:
         self.start = -1
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._records: list[bytes] = []
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
         self._sizes: list[int] = []
 
     def restart(self, ordinal: int) -> None:
         self.start = ordinal
-        self._file.seek(0)
-        self._file.truncate()
-        self._sizes.clear()
+        self._records.clear()
+        self._bytes = 0
+        self.close()
 
     def write(self, record: bytes) -> None:
-        self._file.write(record)
-        self._sizes.append(len(record))
+        self._records.append(record)
+        self._bytes += len(record)
+        if self._bytes > _IN_MEMORY:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        self._file.seek(0, os.SEEK_END)
+        self._file.writelines(self._records)
+        self._sizes += [len(record) for record in self._records]
+        self._records.clear()
+        self._bytes = 0
 
     def copy_to(self, file: SegmentFileWriter) -> None:
-        self._file.seek(0)
-        for size in self._sizes:
-            file.write(self._file.read(size))
+        if self._file is not None:
+            self._file.seek(0)
+            for size in self._sizes:
+                file.write(self._file.read(size))
+        for record in self._records:
+            file.write(record)
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+        self._sizes.clear()
