@@ -76,8 +76,8 @@ class Detector:
             tensor[0, channel, : fitted[1], : fitted[0]] = plane
         scale = np.array([width / fitted[0], height / fitted[1]])
         outputs = self._network.run(input=tensor)
-        box, five, score = _decode(outputs, self._min_score)
-        kept = _suppress(box, score)
+        box, five, score = decode(outputs, self._min_score)
+        kept = suppress(box, score)
         faces = [Detection(box[i] * np.tile(scale, 2), five[i] * scale, float(score[i])) for i in kept]
         return sorted(faces, key=lambda face: -face.size)
 
@@ -86,7 +86,7 @@ def _confidence(faces: list[Detection]) -> float:
     return max((face.score for face in faces), default=0.0)
 
 
-def _decode(
+def decode(
     outputs: dict[str, NDArray[np.float32]], min_score: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Boxes (n, 4), points (n, 5, 2) and scores (n,) above `min_score`, in pixels of the square."""
@@ -114,7 +114,8 @@ def overlap(box: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np
     return np.asarray(shared / np.maximum(area - shared, 1e-9))
 
 
-def _suppress(box: NDArray[np.float64], score: NDArray[np.float64]) -> list[int]:
+def suppress(box: NDArray[np.float64], score: NDArray[np.float64]) -> list[int]:
+    """Indexes of the boxes (n, 4) that overlap no better one, best first."""
     order = [int(i) for i in np.argsort(-score, kind="stable")]
     kept: list[int] = []
     for index in order:

@@ -1,0 +1,262 @@
+"""CuPy: the kernels of this folder on one stream of the visible card.
+
+CuPy is imported with the first object, never at import: the process that forks the slots must not touch the card.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.faces.cuda import colour, yunet
+from farm.faces.cuda.backend import Array
+from farm.faces.cuda.crop import CropPlan, Packing
+from farm.faces.cuda.paste import PastePlan
+from farm.faces.cuda.surface import Floats, Surface
+
+# Without contraction the kernels add and multiply as their NumPy twins do.
+_OPTIONS = ("--std=c++17", "--fmad=false")
+_THREADS = 256
+_SUMS = 14
+_ALIGNED = 256
+_HALF = "#include <cuda_fp16.h>\n"
+
+
+def cupy() -> Any:
+    """The module; its device is the first visible card."""
+    import cupy
+
+    return cupy
+
+
+def _name(dtype: Any) -> str:
+    return "__half" if np.dtype(dtype) == np.float16 else "float"
+
+
+@cache
+def _kernel(source: str, function: str, defines: tuple[tuple[str, str], ...], surface: bool) -> Any:
+    """The compiled kernel; CuPy keeps the binary on disk."""
+    folder = files("farm.faces.cuda")
+    names = [f"{source}.cu"] if not surface else ["surface.cuh", f"{source}.cu"]
+    text = _HALF + "".join(f"#define {key} {value}\n" for key, value in defines)
+    text += "".join(folder.joinpath(name).read_text() for name in names)
+    return cupy().RawKernel(text, function, options=_OPTIONS)
+
+
+def surface_kernel(source: str, surface: Surface, dtype: Any) -> Any:
+    sample = "unsigned char" if surface.depth == 8 else "unsigned short"
+    defines = (("SAMPLE", sample), ("SHIFT", str(surface.shift)), ("VALUE", _name(dtype)))
+    return _kernel(source, source, defines, True)
+
+
+class Staging:
+    """Small tables on their way to the card: pinned memory and device memory in turn, reused when the card is done."""
+
+    def __init__(self, stream: Any, *, size: int = 4 << 20, turns: int = 8) -> None:
+        cp = cupy()
+        self._stream = stream
+        self._size = size
+        self._turns: deque[tuple[Any, Any, Any]] = deque(
+            (cp.cuda.alloc_pinned_memory(size), cp.cuda.alloc(size), cp.cuda.Event(block=True, disable_timing=True))
+            for _ in range(turns)
+        )
+
+    def put(self, *tables: NDArray[Any]) -> list[Any]:
+        """Device views of the tables; they hold until `turns` - 1 more calls were made and the card caught up."""
+        cp = cupy()
+        pinned, device, done = self._turns[0]
+        self._turns.rotate(-1)
+        done.synchronize()
+        views, offset = [], 0
+        for table in tables:
+            np.frombuffer(pinned, table.dtype, table.size, offset).reshape(table.shape)[...] = table
+            views.append(cp.ndarray(table.shape, table.dtype, device + offset))
+            offset += -(-table.nbytes // _ALIGNED) * _ALIGNED
+        device.copy_from_host_async(ctypes.c_void_p(pinned.ptr), offset, self._stream)
+        return views
+
+    def used(self) -> None:
+        """The work that reads the last `put` has been given to the stream."""
+        self._turns[-1][2].record(self._stream)
+
+
+class CudaKernels:
+    """The kernels on a stream of their own; `urgent` streams go first where work is waiting on several.
+
+    Buffers are made once, at the first use of each size. `frames` arrays are (count, rows, width), C-contiguous.
+    """
+
+    def __init__(self, *, urgent: bool = False) -> None:
+        self._cp = cupy()
+        self.handle = self._cp.cuda.Stream(non_blocking=True, priority=-1 if urgent else 0)
+        self.stream: int | None = self.handle.ptr
+        self._staging = Staging(self.handle)
+        self._tables: dict[bytes, Array] = {}
+        self._scratch: dict[tuple[Any, ...], Array] = {}
+        self._event = self._cp.cuda.Event(block=True, disable_timing=True)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        with self.handle:
+            return self._cp.zeros(shape, dtype)
+
+    def upload(self, host: NDArray[Any], into: Array) -> None:
+        [staged] = self._staging.put(np.ascontiguousarray(host))
+        into[: len(host)].data.copy_from_device_async(staged.data, staged.nbytes, self.handle)
+        self._staging.used()
+
+    def download(self, array: Array) -> NDArray[Any]:
+        pinned = self._pinned(array.nbytes)
+        host: NDArray[Any] = np.frombuffer(pinned, array.dtype, array.size).reshape(array.shape)
+        array.data.copy_to_host_async(ctypes.c_void_p(pinned.ptr), array.nbytes, self.handle)
+        self.wait()
+        return host.copy()
+
+    def wait(self) -> None:
+        """Until the card has done all that was asked, asleep."""
+        self._event.record(self.handle)
+        self._event.synchronize()
+
+    def crop(
+        self,
+        frames: Array,
+        surface: Surface,
+        plan: CropPlan,
+        packing: Packing,
+        out: Array,
+        *,
+        side: int,
+        phases: int = 1,
+        filled: tuple[int, int] | None = None,
+    ) -> None:
+        frame_of, affine, taps = self._staging.put(plan.frame_of, plan.affine, plan.taps)
+        columns, rows = filled or (side, side)
+        self._launch(
+            surface_kernel("crop", surface, out.dtype),
+            len(plan) * side * side,
+            (frames, *_size(surface), self._table(surface.code), np.int32(len(plan)), frame_of, affine, taps),
+            (np.int32(side), np.int32(phases), np.int32(columns), np.int32(rows), self._table(packing.pack)),
+            (np.int32(packing.swapped), np.int32(packing.interleaved), out),
+        )
+        self._staging.used()
+
+    def faces(self, heads: Sequence[Array], frames: int, least: float) -> tuple[NDArray[np.int32], Floats]:
+        batch = len(heads[0])
+        found = self._buffer("found", (batch,), np.int32)
+        cells = self._buffer("cells", (batch, yunet.CELLS), np.int32)
+        scores = self._buffer("scores", (batch, yunet.CELLS), np.float32)
+        # One array, so that one copy brings all of it: per frame the count (as a float) and the faces.
+        told = self._buffer("told", (batch * (1 + yunet.MOST * yunet.FIELDS),), np.float32)
+        kept = told[:batch].view(np.int32)
+        out = told[batch:]
+        found.data.memset_async(0, found.nbytes, self.handle)
+        self._launch(
+            _kernel("yunet", "yunet_cells", (), False),
+            frames * yunet.CELLS,
+            (*heads, np.int32(frames), np.float32(least), found, cells, scores),
+        )
+        self._launch(
+            _kernel("yunet", "yunet_faces", (), False),
+            frames,
+            (*heads, np.int32(frames), np.float32(yunet.MOST_OVERLAP), found, cells, scores, kept, out),
+            threads=32,
+        )
+        host = self.download(told)
+        count = host[:batch].view(np.int32)[:frames]
+        return count, host[batch:].reshape(batch, yunet.MOST, yunet.FIELDS)[:frames]
+
+    def match(
+        self,
+        given: Array,
+        made: Array,
+        count: int,
+        packing: Packing,
+        unpacking: Packing,
+        mask: Array,
+        phases: int,
+        *,
+        strength: float,
+        out: Array,
+    ) -> None:
+        pictures, small = count * phases**2, int(given.shape[2])
+        sums = self._buffer("sums", (len(given) * small, _SUMS), np.float32)
+        types = (("GIVEN", _name(given.dtype)), ("MADE", _name(made.dtype)))
+        self._launch(
+            _kernel("colour", "colour_rows", types, False),
+            pictures * small,
+            (given, made, np.int32(pictures), np.int32(small), np.int32(phases), mask),
+            (self._table(packing.pack), self._table(unpacking.unpack), sums),
+        )
+        self._launch(
+            _kernel("colour", "colour_faces", types, False),
+            count,
+            (sums, np.int32(count), np.int32(phases**2 * small), np.float32(strength), np.float32(colour.FLAT), out),
+            threads=32,
+        )
+
+    def paste(
+        self,
+        frames: Array,
+        surface: Surface,
+        plan: PastePlan,
+        made: Array,
+        unpacking: Packing,
+        mask: Array,
+        table: Array,
+        *,
+        phases: int = 1,
+    ) -> None:
+        if not len(plan):
+            return
+        frame_of, box, affine, layers = self._staging.put(plan.frame_of, plan.box, plan.affine, plan.layers)
+        sizes = plan.box[:, 2:] - plan.box[:, :2]
+        across, down = (max(1, int(v) // 2) for v in sizes.max(axis=0))
+        kernel = surface_kernel("paste", surface, made.dtype)
+        for layer in range(int(plan.layers.max()) + 1):
+            self._launch(
+                kernel,
+                across * down,
+                (frames, *_size(surface), self._table(surface.code), np.int32(len(plan)), frame_of, box, affine),
+                (np.int32(mask.shape[0]), np.int32(phases), made, self._table(unpacking.unpack)),
+                (np.int32(unpacking.swapped), mask, table, np.int32(layer), layers, np.int32(across)),
+                deep=len(plan),
+            )
+        self._staging.used()
+
+    def _launch(
+        self, kernel: Any, count: int, *arguments: tuple[Any, ...], threads: int = _THREADS, deep: int = 1
+    ) -> None:
+        """One thread for each of `count`, times `deep` along the grid's second axis."""
+        flat = tuple(argument for group in arguments for argument in group)
+        kernel((-(-count // threads), deep), (threads,), flat, stream=self.handle)
+
+    def _table(self, host: Floats) -> Array:
+        """A constant, put on the card once."""
+        key = host.tobytes()
+        if key not in self._tables:
+            with self.handle:
+                self._tables[key] = self._cp.asarray(host)
+            self.wait()
+        return self._tables[key]
+
+    def _buffer(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        key = (name, shape)
+        if key not in self._scratch:
+            self._scratch[key] = self.empty(shape, dtype)
+        return self._scratch[key]
+
+    def _pinned(self, size: int) -> Any:
+        key = ("pinned", size)
+        if key not in self._scratch:
+            self._scratch[key] = self._cp.cuda.alloc_pinned_memory(size)
+        return self._scratch[key]
+
+
+def _size(surface: Surface) -> tuple[np.int32, np.int32]:
+    return np.int32(surface.width), np.int32(surface.height)

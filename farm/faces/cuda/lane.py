@@ -1,0 +1,161 @@
+"""Frames on their way onto the card: decoded there, or decoded here and uploaded, batch by batch."""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farm.faces.cuda.backend import Array
+from farm.faces.cuda.device import cupy
+from farm.faces.cuda.look import Found
+from farm.faces.cuda.surface import Surface
+from farm.media import nvdec
+
+_HELD = 4
+"""Pictures of the decoder's small pool that one lane keeps while their copies are on the way."""
+
+
+@dataclass
+class FrameBatch:
+    """Up to as many frames as `array` (batch, rows, width) holds.
+
+    pts: of each frame. ready, done: device events after which the frames are there, and swapped. found: their faces.
+    """
+
+    array: Array
+    pts: list[int] = field(default_factory=list)
+    ready: Any = None
+    done: Any = None
+    found: Found | None = None
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+
+class BatchPool:
+    """All the frame memory of a slot: `take` waits until a batch was given back."""
+
+    def __init__(self, surface: Surface, batch: int, count: int) -> None:
+        cp = cupy()
+        self.surface, self.batch = surface, batch
+        self._free: queue.SimpleQueue[Array] = queue.SimpleQueue()
+        for _ in range(count):
+            self._free.put(cp.empty((batch, surface.rows, surface.width), surface.dtype))
+
+    def take(self) -> FrameBatch:
+        return FrameBatch(self._free.get())
+
+    def give_back(self, batch: FrameBatch) -> None:
+        self._free.put(batch.array)
+
+
+def lane(
+    path: Path, decoder: str, pool: BatchPool, *, first: int | None = None, last: int | None = None
+) -> Iterator[FrameBatch]:
+    """Batches of the frames with pts in [first, last), in order.
+
+    Several lanes on parts that begin at key frames use several of the card's decoders.
+    """
+    feed = _HardwareFeed(pool.surface) if decoder == nvdec.NVDEC else _HostFeed(pool)
+    batch = pool.take()
+    for picture in nvdec.pictures(path, decoder, start=first):
+        pts = picture.pts
+        if pts is None or (first is not None and pts < first):
+            continue
+        if last is not None and pts >= last:
+            break
+        feed.put(picture, batch.array, len(batch))
+        batch.pts.append(pts)
+        if len(batch) == pool.batch:
+            batch.ready = feed.mark()
+            yield batch
+            batch = pool.take()
+    if len(batch):
+        batch.ready = feed.mark()
+        yield batch
+    else:
+        pool.give_back(batch)
+    feed.close()
+
+
+class _HardwareFeed:
+    """Copies decoded surfaces into batches, on the stream on which FFmpeg works, so that they come in order."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._cp = cupy()
+        self._surface = surface
+        self._stream = self._cp.cuda.Stream.null
+        self._held: deque[tuple[Any, Any]] = deque()
+        self._events = [self._cp.cuda.Event(block=True, disable_timing=True) for _ in range(_HELD + 1)]
+
+    def put(self, picture: Any, array: Array, place: int) -> None:
+        if len(self._held) == _HELD:
+            _, copied = self._held.popleft()
+            copied.synchronize()
+            self._events.append(copied)
+        target, width = array[place], self._surface.width * array.itemsize
+        height = self._surface.height
+        luma, chroma = (self._cp.from_dlpack(plane) for plane in nvdec.device_planes(picture))
+        self._copy(target.data.ptr, width, luma, height)
+        self._copy(target.data.ptr + height * width, width, chroma, height // 2)
+        copied = self._events.pop()
+        copied.record(self._stream)
+        self._held.append((picture, copied))
+
+    def mark(self) -> Any:
+        event = self._cp.cuda.Event(block=True, disable_timing=True)
+        event.record(self._stream)
+        return event
+
+    def close(self) -> None:
+        while self._held:
+            self._held.popleft()[1].synchronize()
+
+    def _copy(self, target: int, width: int, plane: Array, rows: int) -> None:
+        runtime = self._cp.cuda.runtime
+        runtime.memcpy2DAsync(
+            target, width, plane.data.ptr, plane.strides[0], width, rows, runtime.memcpyDeviceToDevice, self._stream.ptr
+        )
+
+
+class _HostFeed:
+    """Uploads pictures of the software decoder from pinned memory."""
+
+    def __init__(self, pool: BatchPool) -> None:
+        self._cp = cupy()
+        self._stream = self._cp.cuda.Stream(non_blocking=True)
+        surface = pool.surface
+        self._shape, self._dtype = (surface.rows, surface.width), np.dtype(surface.dtype)
+        size = surface.rows * surface.width * self._dtype.itemsize
+        self._turns = deque(
+            (self._cp.cuda.alloc_pinned_memory(size), self._cp.cuda.Event(block=True, disable_timing=True))
+            for _ in range(_HELD)
+        )
+
+    def put(self, picture: Any, array: Array, place: int) -> None:
+        pinned, copied = self._turns[0]
+        self._turns.rotate(-1)
+        copied.synchronize()
+        host = np.frombuffer(pinned, self._dtype, self._shape[0] * self._shape[1]).reshape(self._shape)
+        split = self._shape[0] * 2 // 3
+        for plane, rows in zip(picture.planes, (host[:split], host[split:]), strict=True):
+            samples = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
+            rows.view(np.uint8)[...] = samples[:, : rows.shape[1] * self._dtype.itemsize]
+        target = array[place]
+        target.data.copy_from_host_async(ctypes.c_void_p(pinned.ptr), target.nbytes, self._stream)
+        copied.record(self._stream)
+
+    def mark(self) -> Any:
+        event = self._cp.cuda.Event(block=True, disable_timing=True)
+        event.record(self._stream)
+        return event
+
+    def close(self) -> None:
+        self._stream.synchronize()

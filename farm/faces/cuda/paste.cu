@@ -1,0 +1,77 @@
+// Swapped crops blended into the frames' own samples, inside each face's box only. See paste.py.
+// Compiled with SAMPLE, SHIFT and VALUE (float or __half) set. One thread owns a chroma sample and its 2 x 2 luma pixels.
+
+// The crop's R, G, B and mask at luma pixel (x, y); returns the mask, 0 outside the crop.
+__device__ inline float crop_at(
+    const VALUE* faces, const float* mask, int face, int side, int phases, int swapped, const float* unpack,
+    const float* colour, const float* map, float x, float y, float* rgb) {
+    float u = map[0] * x + map[1] * y + map[2], v = map[3] * x + map[4] * y + map[5];
+    float last = (float)(side - 1);
+    if (!(u >= 0.0f && v >= 0.0f && u <= last && v <= last)) return 0.0f;
+    int u0 = (int)u, v0 = (int)v;
+    int u1 = u0 + 1 < side ? u0 + 1 : u0, v1 = v0 + 1 < side ? v0 + 1 : v0;
+    float pu = u - (float)u0, pv = v - (float)v0;
+    float above = mask[v0 * side + u0] * (1.0f - pu) + mask[v0 * side + u1] * pu;
+    float below = mask[v1 * side + u0] * (1.0f - pu) + mask[v1 * side + u1] * pu;
+    float weight = above * (1.0f - pv) + below * pv;
+    if (!(weight > 0.0f)) return 0.0f;
+    int small = side / phases;
+    long long plane = (long long)small * small, first = (long long)face * phases * phases * 3 * plane;
+    int at[2][2];
+    long long from[2][2];
+    const int us[2] = {u0, u1}, vs[2] = {v0, v1};
+    for (int j = 0; j < 2; ++j)
+        for (int i = 0; i < 2; ++i) {
+            from[j][i] = first + (long long)((vs[j] % phases) * phases + us[i] % phases) * 3 * plane;
+            at[j][i] = vs[j] / phases * small + us[i] / phases;
+        }
+    for (int channel = 0; channel < 3; ++channel) {
+        float top = (float)faces[from[0][0] + channel * plane + at[0][0]] * (1.0f - pu) +
+                    (float)faces[from[0][1] + channel * plane + at[0][1]] * pu;
+        float bottom = (float)faces[from[1][0] + channel * plane + at[1][0]] * (1.0f - pu) +
+                       (float)faces[from[1][1] + channel * plane + at[1][1]] * pu;
+        float value = unit((top * (1.0f - pv) + bottom * pv) * unpack[channel] + unpack[3 + channel]);
+        rgb[swapped ? 2 - channel : channel] = unit(value * colour[channel] + colour[3 + channel]);
+    }
+    return weight;
+}
+
+extern "C" __global__ void paste(
+    SAMPLE* frames, int width, int height, const float* code, int count, const int* frame_of, const int* box,
+    const float* affine, int side, int phases, const VALUE* faces, const float* unpack, int swapped, const float* mask,
+    const float* colour, int layer, const int* layers, int across) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x, face = blockIdx.y;
+    if (face >= count || layers[face] != layer || colour[face * 8 + 6] == 0.0f) return;
+    int cx = box[face * 4] / 2 + index % across, cy = box[face * 4 + 1] / 2 + index / across;
+    if (cx >= box[face * 4 + 2] / 2 || cy >= box[face * 4 + 3] / 2) return;
+    SAMPLE* frame = frames + (long long)frame_of[face] * (width * (height + height / 2));
+    const float* map = affine + face * 6;
+    float top = code[TOP], heard = 0.0f, sum_b = 0.0f, sum_r = 0.0f;
+    for (int dy = -1; dy <= 2; ++dy) {
+        for (int dx = -1; dx <= 2; ++dx) {
+            float share = code[TAPS_X + 1 + dx] * code[TAPS_Y + 1 + dy];
+            bool own = (dx == 0 || dx == 1) && (dy == 0 || dy == 1);
+            int x = cx * 2 + dx, y = cy * 2 + dy;
+            if ((share == 0.0f && !own) || x < 0 || y < 0 || x >= width || y >= height) continue;
+            float rgb[3];
+            float weight = crop_at(
+                faces, mask, face, side, phases, swapped, unpack, colour + face * 8, map, (float)x, (float)y, rgb);
+            if (weight == 0.0f) continue;
+            heard += share * weight;
+            sum_b += share * (weight * row_of(code + 16, rgb[0], rgb[1], rgb[2]));
+            sum_r += share * (weight * row_of(code + 20, rgb[0], rgb[1], rgb[2]));
+            if (own) {
+                float old = sample_at(frame, y * width + x);
+                float value = rintf((row_of(code + 12, rgb[0], rgb[1], rgb[2]) - old) * weight + old);
+                value = value < 0.0f ? 0.0f : (value > top ? top : value);
+                frame[y * width + x] = (SAMPLE)((int)value << SHIFT);
+            }
+        }
+    }
+    if (heard == 0.0f) return;
+    SAMPLE* chroma = frame + (long long)width * (height + cy) + cx * 2;
+    float kept = 1.0f - (heard < 1.0f ? heard : 1.0f);
+    float cb = rintf(sample_at(chroma, 0) * kept + sum_b), cr = rintf(sample_at(chroma, 1) * kept + sum_r);
+    chroma[0] = (SAMPLE)((int)(cb < 0.0f ? 0.0f : (cb > top ? top : cb)) << SHIFT);
+    chroma[1] = (SAMPLE)((int)(cr < 0.0f ? 0.0f : (cr > top ? top : cr)) << SHIFT);
+}

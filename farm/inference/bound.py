@@ -1,0 +1,183 @@
+"""Networks bound to buffers of fixed shape: one session a batch size, inputs and outputs where they already lie.
+
+On a card nothing is copied through the host and nothing is waited for: the work is put on the given stream. On a
+processor the same object runs on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farm.errors import InfrastructureError, OutOfMemoryError, RecipeError
+from farm.inference import providers as ep
+from farm.inference.opening import runtime, short
+
+Source = Path | bytes
+Allocate = Callable[[tuple[int, ...], Any], Any]
+"""An array of (shape, dtype) on the device that the network runs on."""
+
+_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+_FULL = ("failed to allocate", "out of memory", "bad_alloc", "memoryallocation")
+POISONED = ("illegal memory access", "unspecified launch failure", "misaligned address", "device-side assert")
+"""Signs of an error after which every call of the process fails: the process has to be replaced."""
+
+
+class PoisonedContextError(InfrastructureError):
+    """The CUDA context of this process is lost. Only a new process can go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input or output of a static graph."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+class BoundNetwork:
+    """One session with a static batch. `provider` is the one that runs it, `skipped` those asked for before it."""
+
+    def __init__(self, session: Any, provider: str, skipped: tuple[ep.Skipped, ...], batch: int, name: str) -> None:
+        self.batch, self.provider, self.skipped, self.name = batch, provider, skipped, name
+        self.inputs = [_port(value, batch) for value in session.get_inputs()]
+        self.outputs = [_port(value, batch) for value in session.get_outputs()]
+        self._session = session
+        self._options = runtime().RunOptions()
+        self._binding = session.io_binding() if provider != ep.CPU else None
+        if self._binding is not None:
+            # The stream keeps the order; waiting for it here would leave the card idle between two calls.
+            self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+
+    def buffers(self, allocate: Allocate) -> dict[str, Any]:
+        """Fresh arrays for every input and output."""
+        return {port.name: allocate(port.shape, port.dtype) for port in (*self.inputs, *self.outputs)}
+
+    def run(self, arrays: Mapping[str, Any]) -> None:
+        """Read the inputs in `arrays` and fill the outputs there; each is C-contiguous and has the port's shape.
+
+        On a card this returns before the work is done. Raises OutOfMemoryError, PoisonedContextError,
+        InfrastructureError.
+        """
+        try:
+            if self._binding is None:
+                made = self._session.run([p.name for p in self.outputs], {p.name: arrays[p.name] for p in self.inputs})
+                for port, value in zip(self.outputs, made, strict=True):
+                    arrays[port.name][...] = value
+                return
+            for port in self.inputs:
+                self._binding.bind_input(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
+            for port in self.outputs:
+                self._binding.bind_output(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
+            self._session.run_with_iobinding(self._binding, self._options)
+        except Exception as error:
+            raise device_error(error, f"model {self.name}") from error
+
+
+def device_error(error: Exception, where: str) -> Exception:
+    """The farm's error for one of ONNX Runtime or CUDA."""
+    text = short(error)
+    if any(sign in text.lower() for sign in _FULL):
+        return OutOfMemoryError("The device ran out of memory.", where=where, do="Use a smaller batch, or fewer slots.")
+    if any(sign in text.lower() for sign in POISONED):
+        return PoisonedContextError(
+            f"The card's context is lost: {text}", where=where, do="The worker replaces this process by itself."
+        )
+    return InfrastructureError(f"The device failed: {text}", where=where, do="Try again; report it if it recurs.")
+
+
+def open_bound(
+    source: Source,
+    batch: int,
+    *,
+    requested: Sequence[str],
+    settings: ep.ProviderSettings | None = None,
+    stream: int | None = None,
+    threads: int = 1,
+    name: str = "network",
+) -> BoundNetwork:
+    """Open `source` with its batch axis fixed to `batch`, by the first provider of `requested` that runs it.
+
+    stream: the CUDA stream (its address) on which a card's providers work. Raises RecipeError, with every provider's
+    reason, where none can; OutOfMemoryError where the device is full.
+    """
+    axes = _free_axes(source)
+    skipped: list[ep.Skipped] = []
+    for provider in requested:
+        if provider not in runtime().get_available_providers():
+            skipped.append(ep.Skipped(provider, "not in this build of ONNX Runtime"))
+            continue
+        try:
+            session = _open(source, batch, axes, provider, settings or ep.ProviderSettings(), stream, threads)
+        except Exception as error:
+            told = device_error(error, f"model {name}")
+            if isinstance(told, OutOfMemoryError | PoisonedContextError):
+                raise told from error
+            skipped.append(ep.Skipped(provider, short(error)))
+            continue
+        if session.get_providers()[0] == provider:
+            return BoundNetwork(session, provider, tuple(skipped), batch, name)
+        skipped.append(ep.Skipped(provider, "ONNX Runtime could not start it on this machine"))
+    why = "; ".join(f"{skip.provider}: {skip.why}" for skip in skipped)
+    raise RecipeError(
+        f"No requested execution provider can run it ({why}).",
+        where=f"model {name}",
+        do="Allow another provider (FARM_PROVIDERS), or install what is missing; `farm doctor` says what.",
+    )
+
+
+def _open(
+    source: Source,
+    batch: int,
+    axes: Sequence[str],
+    provider: str,
+    settings: ep.ProviderSettings,
+    stream: int | None,
+    threads: int,
+) -> Any:
+    ort = runtime()
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Static shapes let the shape arithmetic be folded away; left in, it costs copies between host and card.
+    for axis in axes:
+        options.add_free_dimension_override_by_name(axis, batch)
+    name, told = ep.setup(provider, replace(settings, device=0))
+    if provider != ep.CPU:
+        ort.preload_dlls()
+        if stream is not None:
+            told = {**told, "user_compute_stream": str(stream)}
+    chain: list[Any] = [(name, told)] if provider == ep.CPU else [(name, told), (ep.CPU, {})]
+    session = ort.InferenceSession(source if isinstance(source, bytes) else str(source), options, providers=chain)
+    session.disable_fallback()
+    return session
+
+
+def _free_axes(source: Source) -> list[str]:
+    """Names of the first axes that the graph leaves open."""
+    ort = runtime()
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    given = source if isinstance(source, bytes) else str(source)
+    session = ort.InferenceSession(given, options, providers=[ep.CPU])
+    values = (*session.get_inputs(), *session.get_outputs())
+    return sorted({value.shape[0] for value in values if value.shape and isinstance(value.shape[0], str)})
+
+
+def _port(value: Any, batch: int) -> Port:
+    shape = tuple(size if isinstance(size, int) else batch for size in value.shape)
+    if value.type not in _TYPES:
+        raise RecipeError(
+            f"The tensor {value.name} has the type {value.type}.",
+            where="bound network",
+            do="Export it with floating-point inputs and outputs.",
+        )
+    return Port(value.name, shape, np.dtype(_TYPES[value.type]))

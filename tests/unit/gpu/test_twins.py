@@ -1,0 +1,161 @@
+"""The NumPy twins of the kernels against the CPU path's own functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from farm.faces import geometry
+from farm.faces.cuda import colour, crop, paste
+from farm.faces.cuda.crop import Letterbox, Packing, crop_plan
+from farm.faces.cuda.look import first_crops, next_crops, similarities
+from farm.faces.cuda.swap import _whole_frames
+from farm.faces.detect import Detection
+from farm.faces.landmarks import crop_for
+from farm.faces.neural_boost import to_phases
+from farm.faces.neural_masks import box_mask
+from farm.faces.neural_tensors import to_tensor
+from farm.inference.spec import Tensor
+from farm.media.colour import paste_rgb, region_to_rgb
+from farm.media.frame import Frame
+from tests.unit.gpu.material import noise, surface
+
+PLAIN = Tensor(name="t", shape=("N", 3, 16, 16), kind="image", layout="NCHW", colour="RGB", size=16)
+ODD = Tensor(
+    name="t", shape=("N", 16, 16, 3), kind="image", layout="NHWC", colour="BGR", range=(0.0, 255.0),
+    mean=(1.0, 2.0, 3.0), std=(2.0, 2.0, 4.0), denormalise=True, size=16,
+)  # fmt: skip
+TURN = np.array([[1.4, -0.3, 30.0], [0.3, 1.4, 12.0]])
+
+
+def _planar(place: object, picture: np.ndarray) -> Frame:
+    return place.unpack(picture, place.planar)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("depth", [8, 10])
+@pytest.mark.parametrize("location", ["left", "center", "topleft", "bottom"])
+def test_a_crop_of_whole_pixels_is_the_region_that_the_cpu_path_reads(depth: int, location: str) -> None:
+    place = surface(depth=depth, location=location)
+    frames = noise(place)
+    shifted = np.array([[[1.0, 0.0, 20.0], [0.0, 1.0, 10.0]]])
+    out = np.zeros((1, 3, 16, 16), np.float32)
+    crop.crop(frames, place, crop_plan(np.array([1]), shifted), Packing.of(PLAIN), out, side=16)
+    told = region_to_rgb(_planar(place, frames[1]), (20, 10, 36, 26))
+    np.testing.assert_allclose(out[0].transpose(1, 2, 0), np.clip(told, 0, 1), atol=2e-5)
+
+
+def test_a_letterbox_averages_the_frame_and_leaves_the_rest_empty() -> None:
+    place = surface(96, 48)
+    frames = noise(place)
+    box = Letterbox.of(place, 32)
+    out = np.full((2, 3, 32, 32), 9, np.float32)
+    crop.crop(frames, place, box.plan(2), Packing.of(PLAIN), out, side=32, filled=box.filled)
+    assert box.filled == (32, 16)
+    assert not out[:, :, 16:].any()
+    whole = region_to_rgb(_planar(place, frames[0]), (0, 0, 96, 48))
+    means = np.clip(whole.reshape(16, 3, 32, 3, 3).mean(axis=(1, 3)), 0, 1)
+    np.testing.assert_allclose(out[0, :, :16].transpose(1, 2, 0), means, atol=2e-5)
+
+
+def test_packing_is_that_of_the_contract_and_phases_those_of_the_pixel_boost() -> None:
+    place = surface()
+    frames = noise(place)
+    plan = crop_plan(np.array([0]), TURN[None])
+    plain, odd = np.zeros((1, 3, 32, 32), np.float32), np.zeros((4, 16, 16, 3), np.float32)
+    crop.crop(frames, place, plan, Packing.of(PLAIN), plain, side=32)
+    crop.crop(frames, place, plan, Packing.of(ODD), odd, side=32, phases=2)
+    told = to_tensor(to_phases(plain.transpose(0, 2, 3, 1), 16), ODD)
+    np.testing.assert_allclose(odd, told, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("depth", [8, 10])
+@pytest.mark.parametrize("location", ["left", "center", "topleft", "bottomleft"])
+def test_paste_is_that_of_the_media_room(depth: int, location: str) -> None:
+    place = surface(depth=depth, location=location)
+    frames = noise(place)
+    before = frames.copy()
+    made = np.random.default_rng(5).random((1, 3, 32, 32)).astype(np.float32)
+    mask = box_mask(32)[0]
+    plan = paste.paste_plan(place, np.array([1]), TURN[None], 32)
+    table = np.array([[1, 1, 1, 0, 0, 0, 1, 0]], np.float32)
+    paste.paste(frames, place, plan, made, Packing.of(PLAIN), mask, table)
+    assert np.array_equal(frames[0], before[0])
+
+    left, top, right, bottom = plan.box[0]
+    grid = paste._Grid.of(plan.affine[0], (left, top, right, bottom), mask)
+    rgb = grid.colours(paste.woven(made, 1), Packing.of(PLAIN), table[0])
+    told = _planar(place, before[1])
+    paste_rgb(told, (left, top, right, bottom), rgb, grid.weight)
+    mine = _planar(place, frames[1])
+    for plane, other in zip(mine.planes, told.planes, strict=True):
+        # Sums in another order may round a value that lies on the half another way.
+        assert np.abs(plane.astype(int) - other.astype(int)).max() <= 1
+        assert np.mean(plane != other) < 1e-3
+    assert (mine.planes[0] != _planar(place, before[1]).planes[0]).any()
+    untouched = np.ones((place.height, place.width), bool)
+    untouched[top:bottom, left:right] = grid.weight == 0
+    assert np.array_equal(mine.planes[0][untouched], _planar(place, before[1]).planes[0][untouched])
+
+
+def test_a_crop_that_is_no_picture_leaves_the_frame_alone() -> None:
+    place = surface()
+    frames = noise(place)
+    before = frames.copy()
+    given = np.random.default_rng(1).random((3, 3, 16, 16)).astype(np.float32)
+    made = given.copy()
+    made[0, 1, 3, 3] = np.nan
+    made[1] = 0.5
+    table = colour.match(given, made, Packing.of(PLAIN), Packing.of(PLAIN), box_mask(16)[0], 1, strength=1.0)
+    assert table[:, 6].tolist() == [0, 0, 1]
+    plan = paste.paste_plan(place, np.array([0, 1]), np.stack([TURN, TURN]), 16)
+    paste.paste(frames, place, plan, made, Packing.of(PLAIN), box_mask(16)[0], table)
+    assert np.array_equal(frames, before)
+
+
+def test_colours_are_brought_to_those_of_the_plate() -> None:
+    random = np.random.default_rng(2)
+    given = (0.4 + 0.1 * random.random((1, 3, 16, 16))).astype(np.float32)
+    made = (0.5 + 0.15 * (given - 0.4) / 0.1).astype(np.float32)
+    mask = np.ones((16, 16), np.float32)
+    table = colour.match(given, made, Packing.of(PLAIN), Packing.of(PLAIN), mask, 1, strength=1.0)[0]
+    for channel in range(3):
+        np.testing.assert_allclose(made[0, channel] * table[channel] + table[3 + channel], given[0, channel], atol=1e-5)
+
+
+def test_faces_of_one_frame_are_laid_one_after_the_other() -> None:
+    plan = paste.paste_plan(surface(), np.array([0, 1, 1, 2, 1]), np.stack([TURN] * 5), 16)
+    assert plan.layers.tolist() == [0, 0, 1, 0, 2]
+
+
+def test_groups_split_no_frame() -> None:
+    frame_of = np.array([0, 0, 1, 1, 1, 2], np.int32)
+    assert _whole_frames(frame_of, 0, 4) == 2
+    assert _whole_frames(frame_of, 2, 3) == 5
+    assert _whole_frames(frame_of, 5, 4) == 6
+
+
+def test_crops_for_many_faces_are_those_for_one() -> None:
+    random = np.random.default_rng(4)
+    points = random.random((3, 478, 3)) * 200 + 50
+    for one, made in zip(points, next_crops(points, 256), strict=True):
+        np.testing.assert_allclose(geometry.compose(crop_for(one), made), [[1, 0, 0], [0, 1, 0]], atol=1e-7)
+    box = np.array([[10.0, 20.0, 110.0, 140.0]])
+    five = random.random((1, 5, 2)) * 100
+    face = Detection(box[0], five[0], 1.0)
+    eyes = five[0, 1] - five[0, 0]
+    told = geometry.crop_around(
+        (box[0, :2] + box[0, 2:]) / 2, face.size * 1.5, float(np.arctan2(eyes[1], eyes[0])), 256
+    )
+    made = first_crops(box, five, 256)[0]
+    np.testing.assert_allclose(geometry.compose(told, made), [[1, 0, 0], [0, 1, 0]], atol=1e-7)
+
+
+def test_similarities_for_many_are_those_for_one() -> None:
+    random = np.random.default_rng(6)
+    source, targets = random.random((5, 2)), random.random((4, 5, 2)) * 3
+    for target, made in zip(targets, similarities(source, targets), strict=True):
+        told = geometry.similarity(source, target)
+        if np.linalg.det(told[:, :2]) > 0:
+            residual = np.abs(geometry.apply(made, source) - target).sum()
+            assert residual <= np.abs(geometry.apply(told, source) - target).sum() + 1e-6
+        np.testing.assert_allclose(np.linalg.det(made[:, :2]), made[0, 0] ** 2 + made[1, 0] ** 2)
