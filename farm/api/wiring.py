@@ -23,7 +23,7 @@ from farm.inference.providers import CPU
 from farm.inference.session import Models
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import OutboxDispatcher
-from farm.media.probe import probe
+from farm.media.sandbox import probe_safely
 from farm.permits import Permits
 from farm.settings import Settings
 from farm.store.factory import open_store, url_signer
@@ -57,7 +57,7 @@ def make_services(settings: Settings) -> Services:
         store=store,
         signer=url_signer(settings) if isinstance(store, FolderStore) else None,
         scratch=scratch,
-        probe=probe,
+        probe=probe_safely,
         check_faces=checker,
         catalogue=catalogue,
         licences=LicencePolicy.of(settings.allowed_licences),

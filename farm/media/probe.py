@@ -20,6 +20,7 @@ from farm.media.planes import is_full_range_format, planar_format
 from farm.media.warnings import HeadPacket, warnings_for
 
 _HEAD_PACKETS = 400
+_LAST_ENTRIES = 64
 
 
 def probe(path: Path) -> PlateFacts:
@@ -32,6 +33,7 @@ def probe(path: Path) -> PlateFacts:
     with open_container(path, where=where) as container:
         stream = picture_stream(container, where=where)
         _check_limits(stream, container, where)
+        _check_whole(container, path.stat().st_size, where)
         streams = tuple(_stream_facts(s) for s in container.streams if s.index != stream.index)
         stated = stream_side_data(container, stream.index)
         first = first_frame(container, stream, where)
@@ -70,6 +72,22 @@ def _check_limits(stream: VideoStream, container: InputContainer, where: str) ->
             f"The file claims to last {hours:.0f} hours; {most} is the limit.",
             where=where,
             do="Cut it into parts.",
+        )
+
+
+def _check_whole(container: InputContainer, size: int, where: str) -> None:
+    """InputError when the index of an MP4/MOV file speaks of packets behind the end of the file."""
+    if "mp4" not in container.format.name.split(","):
+        return
+    ends = [0]
+    for stream in container.streams:
+        entries = stream.index_entries
+        ends += [entries[n].pos + entries[n].size for n in range(max(0, len(entries) - _LAST_ENTRIES), len(entries))]
+    if max(ends) > size:
+        raise InputError(
+            f"The file was cut off: its index speaks of {max(ends)} bytes and {size} are there.",
+            where=where,
+            do="Copy or upload it again.",
         )
 
 

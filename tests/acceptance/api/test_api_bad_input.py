@@ -27,6 +27,9 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty.mp4").touch()
     (folder / "text.mp4").write_text("This is no film.\n" * 40)
     (folder / "cut.mp4").write_bytes(plate.read_bytes()[: plate.stat().st_size // 2])
+    indexed = folder / "indexed.mp4"
+    ffmpeg("-i", str(plate), "-c", "copy", "-movflags", "faststart", str(indexed))
+    (folder / "half.mp4").write_bytes(indexed.read_bytes()[: indexed.stat().st_size * 7 // 10])
     ffmpeg("-f", "lavfi", "-i", "sine=duration=1", str(folder / "sound.m4a"))
     faces = [cv2.imread(str(portrait_picture(IDENTITIES[n % 2]))) for n in range(SEVERAL)]
     row = [cv2.resize(face, (512, 512)) for face in faces if face is not None]
@@ -60,6 +63,7 @@ BEFORE_ANY_FARM = [
     ("empty.mp4", FACE, "empty.mp4", "empty file"),
     ("text.mp4", FACE, "text.mp4", "text file"),
     ("cut.mp4", FACE, "cut.mp4", "cut off"),
+    ("half.mp4", FACE, "half.mp4", "cut off"),
     ("sound.m4a", FACE, "sound.m4a", "picture"),
     ("sample.mp4", "none.jpg", "none.jpg", "does not exist"),
     (".", FACE, "", "folder"),
