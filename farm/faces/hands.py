@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.geometry import Affine, apply, bounding_box, crop_around, invert, scale_of
+from farm.faces.geometry import Affine, apply, bounding_box, compose, crop_around, invert, scale_of
 from farm.faces.mesh import VERTICES
 from farm.faces.network import Network
 
@@ -28,13 +28,15 @@ class Hand:
     ----------
     points: float64[21, 2], pixels: wrist, then four points a finger from thumb to little finger.
     score: 0..1, how sure the network is that this is a hand.
+    crop: the map from the picture to the network's square in which it was seen so.
     """
 
     points: NDArray[np.float64]
     score: float
+    crop: Affine
 
     def moved(self, affine: Affine) -> Hand:
-        return Hand(apply(affine, self.points), self.score)
+        return Hand(apply(affine, self.points), self.score, compose(self.crop, invert(affine)))
 
 
 class HandFinder:
@@ -58,10 +60,12 @@ class HandFinder:
         return found
 
     def follow(self, picture: NDArray[np.uint8], hand: Hand) -> Hand | None:
-        """The same hand in a picture close in time, looked for where it was; None where it is not."""
-        box = bounding_box(hand.points)
-        centre, side = (box[:2] + box[2:]) / 2, float((box[2:] - box[:2]).max()) * 1.3
-        return self._look(picture, centre, side, hand.points[9] - hand.points[0])
+        """The same hand in a picture close in time, looked for in the same square; None where it is not.
+
+        A fist can be read in more than one way. The same square gives the same reading, so that what one frame shows
+        well helps its neighbours.
+        """
+        return self._look(picture, hand.crop)
 
     def _near(self, picture: NDArray[np.uint8], face: NDArray[np.floating]) -> list[NDArray[np.float64]]:
         """The two surest palms: size, centre and seven points in the picture's pixels, as one row each."""
@@ -88,18 +92,16 @@ class HandFinder:
         length = float(np.hypot(*up))
         if length < 1:
             return None
-        return self._look(picture, centre + up / length * size / 2, size * 2.6, up)
+        angle = float(np.arctan2(up[1], up[0])) + np.pi / 2
+        return self._look(picture, crop_around(centre + up / length * size / 2, size * 2.6, angle, _HAND_CROP))
 
-    def _look(
-        self, picture: NDArray[np.uint8], centre: NDArray[np.float64], side: float, up: NDArray[np.float64]
-    ) -> Hand | None:
-        affine = crop_around(centre, side, float(np.arctan2(up[1], up[0])) + np.pi / 2, _HAND_CROP)
+    def _look(self, picture: NDArray[np.uint8], affine: Affine) -> Hand | None:
         outputs = self._hands.run(input_1=_tensor(picture, affine, _HAND_CROP))
         score = float(outputs["Identity_1"].reshape(-1)[0])
         if score < _HAND_SCORE:
             return None
         points = outputs["Identity"].reshape(21, 3)[:, :2].astype(np.float64)
-        return Hand(apply(invert(affine), points), score)
+        return Hand(apply(invert(affine), points), score, affine)
 
 
 def outline(hand: Hand, rgb: NDArray[np.float32], origin: NDArray[np.floating]) -> NDArray[np.float32]:

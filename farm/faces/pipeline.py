@@ -159,7 +159,7 @@ class FacePipeline:
         for face in sorted(faces, key=lambda f: f.track.here.size):
             outcome = face.refused
             if outcome is None and face.identity is not None:
-                hands = window.hands(frame.index, face.track)
+                hands = window.hands(face.track)
                 work = Work(target_of(face.track, hands, face.rest), self._identities[face.identity], face.identity)
                 for processor in self._processors:
                     outcome, patch = processor.apply(frame, work)

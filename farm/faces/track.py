@@ -95,18 +95,20 @@ class Window:
         chains = [self._chain(views, index, position) for position in range(len(faces))]
         return [Track(chain) for chain in [*chains, *self._filled(views, index, faces)]]
 
-    def hands(self, index: int, track: Track) -> list[Hand]:
-        """Hands near the track's face in frame `index`: those found there and those followed from near frames."""
+    def hands(self, track: Track) -> list[Hand]:
+        """Hands near the track's face: those found in its frame and those of near frames, found again where they were.
+
+        Two readings of one hand both count, for a hand painted over is worse than a bit of the old face left.
+        """
         found = list(track.here.hands)
         view = next(step.view for step in track.steps if step.offset == 0)
         for step in track.steps:
             if step.offset == 0 or abs(step.offset) > HANDS_EVERY:
                 continue
             for hand in step.face.hands:
-                if not any(_near(hand, other) for other in found):
-                    moved = self._analyst.follow_hand(view, hand)
-                    if moved and not any(_near(moved, other, 0.3) for other in found):
-                        found.append(moved)
+                again = self._analyst.follow_hand(view, hand)
+                if again is not None and not any(_same(again, other) for other in found):
+                    found.append(again)
         return found
 
     def _link(self, first: FrameView, second: FrameView) -> None:
@@ -222,6 +224,6 @@ def _smoothed(by_offset: dict[int, NDArray[np.float64]], half: int) -> NDArray[n
     return np.asarray(sum(w * by_offset[o] for w, o in zip(weights, range(-half, half + 1), strict=True)))
 
 
-def _near(a: Hand, b: Hand, share: float = 0.6) -> bool:
+def _same(a: Hand, b: Hand) -> bool:
     distance = float(np.hypot(*(a.points - b.points).T).mean())
-    return distance < share * float(np.hypot(*(b.points[0] - b.points[9])))
+    return distance < 0.1 * float(np.hypot(*(b.points[0] - b.points[9])))

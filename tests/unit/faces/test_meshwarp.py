@@ -91,7 +91,7 @@ def test_a_hand_stays_in_front() -> None:
     others = [finger + np.array([6.0 * n, 6 * n]) for n in range(1, 5)]
     hand = np.vstack([[[95.0, 190]], finger, *others])
     before = copied(shot)
-    patch = swap(shot, target(shot, points, hands=(Hand(hand, 1.0),)), identity(), PLAIN)
+    patch = swap(shot, target(shot, points, hands=(Hand(hand, 1.0, np.eye(2, 3)),)), identity(), PLAIN)
     assert patch is not None
     line = np.round(np.linspace(finger[0], finger[-1], 30)).astype(int)
     assert (shot.planes[0][line[:, 1], line[:, 0]] == before[0][line[:, 1], line[:, 0]]).mean() > 0.9

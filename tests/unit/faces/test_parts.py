@@ -45,7 +45,7 @@ def test_an_iris_beside_the_picture_is_left_out() -> None:
 
 def spread_hand() -> Hand:
     fingers = [np.linspace([40 + 14 * n, 60], [40 + 14 * n, 20], 4) for n in range(5)]
-    return Hand(np.vstack([[[68.0, 110]], *fingers]), 1.0)
+    return Hand(np.vstack([[[68.0, 110]], *fingers]), 1.0, np.eye(2, 3))
 
 
 def test_a_hands_outline_holds_its_fingers_and_not_what_lies_beside() -> None:
