@@ -1,7 +1,7 @@
 # Every command of the project; `make help` lists them.
 PY := .venv/bin/python
 
-.PHONY: help setup lock check test test-unit test-integration test-acceptance demo bench-faces bench-media bench-farm clean
+.PHONY: help setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -34,6 +34,12 @@ test-integration: setup ## tests with real PostgreSQL, Valkey, S3 and ffmpeg
 
 test-acceptance: setup ## tests with real processes, real clips and a real browser
 	.venv/bin/pytest tests/acceptance
+
+fuzz: setup ## damaged files by the thousand
+	.venv/bin/pytest -m slow tests/integration/media/test_fuzz.py
+
+test-gpu: setup ## tests that need an NVIDIA GPU
+	.venv/bin/pytest -m gpu
 
 demo: setup ## render the sample plate through an embedded farm
 	.venv/bin/farm demo

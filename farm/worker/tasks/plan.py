@@ -12,7 +12,7 @@ from farm.jobs.wire import ChunkPlan, PlanResult
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
 from farm.media.facts import PlateFacts
-from farm.media.probe import probe
+from farm.media.sandbox import probe_safely
 from farm.media.timeline import Timeline
 from farm.store import keys
 from farm.worker.task import TaskContext
@@ -26,7 +26,7 @@ def plan(context: TaskContext) -> PlanResult:
     """
     job = context.claim.job
     path, plate = context.fetch(job.plate, "plate")
-    facts = probe(path)
+    facts = probe_safely(path)
     context.control.publish_plate(context.lease, facts.model_dump(mode="json"), sha256=plate.sha256, size=plate.size)
     before, after = (BEFORE, AFTER) if job.recipe.changes_faces else (0, 0)
 
