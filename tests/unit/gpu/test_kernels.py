@@ -1,0 +1,110 @@
+"""The kernels' source against their twins, on the processor; the card itself is asked by tests/gpu."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from farm.faces.cuda import colour, crop, paste, yunet
+from farm.faces.cuda.crop import Packing, crop_plan
+from farm.faces.neural_masks import box_mask
+from tests.unit.gpu.emulation import Emulated
+from tests.unit.gpu.material import noise, surface
+from tests.unit.gpu.test_twins import ODD, PLAIN, TURN
+
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run the kernels' source with")
+
+
+@pytest.fixture(scope="module", params=[8, 10])
+def emulated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Emulated, int]:
+    assert COMPILER is not None
+    return Emulated(tmp_path_factory.mktemp("kernels"), COMPILER, depth=request.param), request.param
+
+
+@pytest.mark.parametrize("phases", [1, 2])
+@pytest.mark.parametrize("tensor", [PLAIN, ODD], ids=["plain", "odd"])
+def test_crop(emulated: tuple[Emulated, int], tensor: crop.Tensor, phases: int) -> None:
+    kernels, depth = emulated
+    place = surface(depth=depth, location="topleft")
+    frames = noise(place)
+    outside = np.array([[2.5, 0.2, -9.0], [-0.2, 2.5, 40.0]])
+    plan = crop_plan(np.array([1, 0]), np.stack([TURN, outside]))
+    packing, side = Packing.of(tensor), 32
+    shape = (32 // phases, 32 // phases)
+    told = np.zeros((2 * phases**2, *shape, 3) if packing.interleaved else (2 * phases**2, 3, *shape), np.float32)
+    made = np.full_like(told, -7)
+    crop.crop(frames, place, plan, packing, told, side=side, phases=phases, filled=(32, 20))
+    kernels.launch(
+        "crop", 2 * side * side, frames, place.width, place.height, place.code, len(plan), plan.frame_of, plan.affine,
+        plan.taps, side, phases, 32, 20, packing.pack, packing.swapped, packing.interleaved, made,
+    )  # fmt: skip
+    np.testing.assert_array_equal(made, told)
+
+
+@pytest.mark.parametrize("phases", [1, 2])
+def test_paste(emulated: tuple[Emulated, int], phases: int) -> None:
+    kernels, depth = emulated
+    place = surface(depth=depth)
+    told = noise(place, 3)
+    made = told.copy()
+    side = 16 * phases
+    faces = np.random.default_rng(8).random((3 * phases**2, 3, 16, 16)).astype(np.float32)
+    edge = np.array([[1.4, -0.3, -6.0], [0.3, 1.4, -4.0]])
+    plan = paste.paste_plan(place, np.array([0, 2, 2]), np.stack([TURN, edge, edge + 3]), side)
+    table = np.array([[1.1, 0.9, 1, 0.01, 0, -0.02, 1, 0]] * 3, np.float32)
+    mask, unpacking = box_mask(side)[0], Packing.of(PLAIN)
+    paste.paste(told, place, plan, faces, unpacking, mask, table, phases=phases)
+    across = int((plan.box[:, 2] - plan.box[:, 0]).max()) // 2
+    down = int((plan.box[:, 3] - plan.box[:, 1]).max()) // 2
+    for layer in range(2):
+        kernels.launch(
+            "paste", across * down, made, place.width, place.height, place.code, len(plan), plan.frame_of, plan.box,
+            plan.affine, side, phases, faces, unpacking.unpack, False, mask, table, layer, plan.layers, across,
+            deep=len(plan),
+        )  # fmt: skip
+    np.testing.assert_array_equal(made, told)
+    assert not np.array_equal(made, noise(place, 3))
+
+
+@pytest.mark.parametrize("phases", [1, 2])
+def test_colours(emulated: tuple[Emulated, int], phases: int) -> None:
+    kernels, _ = emulated
+    random = np.random.default_rng(9)
+    given = random.random((3 * phases**2, 3, 16, 16)).astype(np.float32)
+    made = (random.random(given.shape) * 0.7).astype(np.float32)
+    made[-1, 2, 1, 1] = np.inf
+    mask, packing = box_mask(16 * phases)[0], Packing.of(PLAIN)
+    told = colour.match(given, made, packing, packing, mask, phases, strength=0.5)
+    sums = np.zeros((len(given) * 16, 14), np.float32)
+    out = np.zeros((3, 8), np.float32)
+    kernels.launch(
+        "colour_rows", len(given) * 16, given, made, len(given), 16, phases, mask, packing.pack, packing.unpack, sums
+    )
+    kernels.launch("colour_faces", 3, sums, 3, phases**2 * 16, 0.5, float(colour.FLAT), out)
+    np.testing.assert_allclose(out[:2], told[:2], rtol=1e-4, atol=1e-5)
+    assert out[:, 6].tolist() == told[:, 6].tolist() == [1, 1, 0]
+
+
+def test_yunet(emulated: tuple[Emulated, int]) -> None:
+    kernels, _ = emulated
+    random = np.random.default_rng(10)
+    widths = {"cls": 1, "obj": 1, "bbox": 4, "kps": 10}
+    heads = [
+        random.normal(0, 0.6, (2, (640 // stride) ** 2, width)).astype(np.float32)
+        if width > 1
+        else (random.random((2, (640 // stride) ** 2, 1)) * np.float32(0.79)).astype(np.float32)
+        for kind, width in widths.items()
+        for stride in yunet.STRIDES
+    ]
+    told_count, told = yunet.faces(heads, 0.7)
+    found, kept = np.zeros(2, np.int32), np.zeros(2, np.int32)
+    cells, scores = np.zeros((2, yunet.CELLS), np.int32), np.zeros((2, yunet.CELLS), np.float32)
+    out = np.zeros((2, yunet.MOST, yunet.FIELDS), np.float32)
+    kernels.launch("yunet_cells", 2 * yunet.CELLS, *heads, 2, 0.7, found, cells, scores)
+    kernels.launch("yunet_faces", 2, *heads, 2, float(yunet.MOST_OVERLAP), found, cells, scores, kept, out)
+    assert kept.tolist() == told_count.tolist()
+    assert told_count.min() > 3
+    np.testing.assert_allclose(out, told, rtol=1e-4, atol=1e-3)
