@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from math import prod
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from farm.errors import NotFoundError
+
+SWAP, RESTORE, UPSCALE = "swap", "restore", "upscale"
+"""Kinds of processors."""
+
+MESH_WARP = "mesh-warp"
+"""The bundled swapper, which is code and not a network."""
 
 
 class ProcessorSpec(BaseModel):
@@ -19,6 +26,11 @@ class ProcessorSpec(BaseModel):
     kind: str
     model: str
     settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def on_frames(self) -> bool:
+        """Whether it works on whole frames and not on faces."""
+        return self.kind == UPSCALE or (self.kind == RESTORE and self.settings.get("scope") == "frame")
 
 
 class Recipe(BaseModel):
@@ -33,13 +45,71 @@ class Recipe(BaseModel):
 
     @property
     def changes_faces(self) -> bool:
-        return bool(self.processors)
+        """Whether any face is made anew, by putting another in or by restoring it: such a result is labelled."""
+        return any(not processor.on_frames for processor in self.processors)
+
+    @property
+    def puts_in_faces(self) -> bool:
+        """Whether an identity is needed."""
+        return any(processor.kind == SWAP for processor in self.processors)
+
+    @property
+    def scale(self) -> int:
+        """By how much frames grow."""
+        return prod(int(p.settings.get("scale", 1)) for p in self.processors if p.kind == UPSCALE)
 
     def digest(self) -> str:
         """sha256 of the canonical JSON: two recipes with one digest render the same frames."""
         body = self.model_dump(mode="json", exclude={"title"})
         return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
+
+_SWAPPERS = {
+    "inswapper": ("inswapper-128", "inswapper 128"),
+    "hyperswap": ("hyperswap-1a-256", "HyperSwap 1a"),
+    "hyperswap-1b": ("hyperswap-1b-256", "HyperSwap 1b"),
+    "hyperswap-1c": ("hyperswap-1c-256", "HyperSwap 1c"),
+    "simswap": ("simswap-256", "SimSwap 256"),
+    "simswap-512": ("simswap-unofficial-512", "SimSwap 512"),
+    "ghost": ("ghost-1-256", "GHOST 1"),
+    "ghost-2": ("ghost-2-256", "GHOST 2"),
+    "ghost-3": ("ghost-3-256", "GHOST 3"),
+    "hififace": ("hififace-unofficial-256", "HiFiFace"),
+    "instyle-a": ("instyle-256-a", "InStyleSwapper A"),
+    "instyle-b": ("instyle-256-b", "InStyleSwapper B"),
+    "instyle-c": ("instyle-256-c", "InStyleSwapper C"),
+    "blendswap": ("blendswap-256", "BlendSwap"),
+    "uniface": ("uniface-256", "UniFace"),
+}
+_RESTORERS = {
+    "gfpgan": ("gfpgan-1.4", "GFPGAN 1.4"),
+    "codeformer": ("codeformer", "CodeFormer"),
+    "gpen": ("gpen-bfr-512", "GPEN 512"),
+    "restoreformer": ("restoreformer-plus-plus", "RestoreFormer++"),
+}
+_UPSCALERS = {
+    "span": ("span-x2", 2, "SPAN"),
+    "real-esrgan": ("real-esrgan-x2", 2, "Real-ESRGAN"),
+    "real-esrgan-x4": ("real-esrgan-x4", 4, "Real-ESRGAN"),
+}
+_COMBINED = ("inswapper", "hyperswap", "simswap", "ghost")
+
+
+def _swapper(name: str) -> ProcessorSpec:
+    return ProcessorSpec(kind=SWAP, model=_SWAPPERS[name][0])
+
+
+def _restorer(name: str) -> ProcessorSpec:
+    return ProcessorSpec(kind=RESTORE, model=_RESTORERS[name][0])
+
+
+def _upscaler(name: str) -> ProcessorSpec:
+    model, scale, _ = _UPSCALERS[name]
+    return ProcessorSpec(kind=UPSCALE, model=model, settings={"scale": scale})
+
+
+_MESH_WARP_SWAP = ProcessorSpec(kind=SWAP, model=MESH_WARP)
+_ENHANCE = ProcessorSpec(kind=RESTORE, model="span-x2", settings={"scope": "frame", "blend": 0.8})
 
 PRESETS: dict[str, Recipe] = {
     recipe.name: recipe
@@ -48,7 +118,50 @@ PRESETS: dict[str, Recipe] = {
         Recipe(
             name="swap",
             title="Replace the mapped faces with the bundled mesh-warp swapper",
-            processors=(ProcessorSpec(kind="swap", model="mesh-warp"),),
+            processors=(_MESH_WARP_SWAP,),
+        ),
+        *(
+            Recipe(name=f"swap-{name}", title=f"Replace the mapped faces with {title}", processors=(_swapper(name),))
+            for name, (_, title) in _SWAPPERS.items()
+        ),
+        *(
+            Recipe(name=f"restore-{name}", title=f"Restore every face with {title}", processors=(_restorer(name),))
+            for name, (_, title) in _RESTORERS.items()
+        ),
+        Recipe(
+            name="restore-frame",
+            title="Clean the whole picture with the bundled SPAN, at its own size",
+            processors=(_ENHANCE,),
+        ),
+        *(
+            Recipe(
+                name=f"upscale-{name}",
+                title=f"Enlarge the picture {scale} times with {title}",
+                processors=(_upscaler(name),),
+            )
+            for name, (_, scale, title) in _UPSCALERS.items()
+        ),
+        Recipe(
+            name="swap+upscale",
+            title="The bundled swapper, then the bundled upscaler: twice the picture's size",
+            processors=(_MESH_WARP_SWAP, _upscaler("span")),
+        ),
+        *(
+            Recipe(
+                name=f"swap+{name}",
+                title=f"The bundled swapper, then {title} on the mapped faces",
+                processors=(_MESH_WARP_SWAP, _restorer(name)),
+            )
+            for name, (_, title) in _RESTORERS.items()
+        ),
+        *(
+            Recipe(
+                name=f"swap-{name}+{restorer}",
+                title=f"{_SWAPPERS[name][1]}, then {title} on the mapped faces",
+                processors=(_swapper(name), _restorer(restorer)),
+            )
+            for name in _COMBINED
+            for restorer, (_, title) in _RESTORERS.items()
         ),
     )
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
@@ -53,6 +53,8 @@ class PreparedIdentity:
     iris: float32[3] RGB, None where the eyes do not show it. resolution: the face's extent in the picture, pixels.
     portrait, portrait_five: uint8[512, 512, 3] RGB level crop and its five points (5, 2).
     used, outliers: labels of the pictures that make it up, and of those left out because they show someone else.
+    other_portraits, other_fives: the same crops (n, 512, 512, 3) and points (n, 5, 2) of the other pictures in `used`.
+    sources: what neural swappers are told of this identity, by model (see `neural_identity`).
     """
 
     embedding: Embedding
@@ -66,13 +68,16 @@ class PreparedIdentity:
     portrait_five: NDArray[np.float64]
     used: tuple[str, ...]
     outliers: tuple[str, ...]
+    other_portraits: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, PORTRAIT, PORTRAIT, 3), np.uint8))
+    other_fives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 5, 2)))
+    sources: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """A compact, versioned form (NumPy .npz, no pickle)."""
         out = io.BytesIO()
         np.savez_compressed(
             out,
-            version=np.int64(1),
+            version=np.int64(2),
             embedding=self.embedding,
             detail=np.round(self.detail * 65535).astype(np.uint16),
             skin=self.skin,
@@ -83,6 +88,11 @@ class PreparedIdentity:
             portrait_five=self.portrait_five,
             used=np.array(self.used, np.str_),
             outliers=np.array(self.outliers, np.str_),
+            other_portraits=self.other_portraits,
+            other_fives=self.other_fives,
+            source_names=np.array(tuple(self.sources), np.str_),
+            allow_pickle=False,
+            **{f"source_{number}": source for number, source in enumerate(self.sources.values())},
         )
         return out.getvalue()
 
@@ -102,6 +112,9 @@ class PreparedIdentity:
                 portrait_five=z["portrait_five"],
                 used=tuple(str(name) for name in z["used"]),
                 outliers=tuple(str(name) for name in z["outliers"]),
+                other_portraits=z["other_portraits"],
+                other_fives=z["other_fives"],
+                sources={str(name): z[f"source_{number}"] for number, name in enumerate(z["source_names"])},
             )
 
 
@@ -144,6 +157,7 @@ def prepare_identity(
     # Rounded as `to_bytes` rounds, so that a stored identity renders the same frames.
     detail = np.asarray(np.round(bared(seen, known) * 65535) / np.float32(65535), np.float32)
     portrait, five = _portrait(rgb, points)
+    others = [_portrait(np.ascontiguousarray(c.picture[:, :, ::-1]), c.points) for c in inliers if c is not best]
     return PreparedIdentity(
         embedding=embedding,
         detail=detail,
@@ -156,6 +170,8 @@ def prepare_identity(
         portrait_five=five,
         used=tuple(candidate.label for candidate in inliers),
         outliers=tuple(c.label for c, keep in zip(found, kept, strict=True) if not keep),
+        other_portraits=np.array([crop for crop, _ in others], np.uint8).reshape(-1, PORTRAIT, PORTRAIT, 3),
+        other_fives=np.array([points for _, points in others]).reshape(-1, 5, 2),
     )
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import RecipeError
-from farm.faces.neural_safety import Outputs, checked
+from farm.faces.neural_safety import Outputs, checked, full_precision
 from farm.faces.neural_source import Loads
-from farm.faces.neural_swap import full_precision
 from farm.faces.neural_tensors import Picture, as_unit, to_pictures, to_tensor
 
 
@@ -46,7 +45,7 @@ class Restorer:
         self._given = next(tensor for tensor in spec.inputs if tensor.kind == "image")
         self._weight = next((tensor for tensor in spec.inputs if tensor.kind == "weight"), None)
         self._made = next(tensor for tensor in spec.outputs if tensor.kind == "image")
-        self._full = full_precision(spec, precision)
+        self._full = full_precision(models, spec, precision)
         self.side, self.template = self._given.size, self._given.template
         self.blend = float(spec.settings.get("blend", 1.0)) if blend is None else blend
         self._fidelity = float(spec.settings.get("weight", 0.5)) if fidelity is None else fidelity

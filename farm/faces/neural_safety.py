@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.errors import FarmError
+from farm.faces.neural_source import Loads
+from farm.inference.spec import ModelSpec
+
 Outputs = dict[str, NDArray[Any]]
 
 _FLAT = 1e-3
@@ -29,8 +33,9 @@ def usable(output: NDArray[np.floating], given: NDArray[np.floating]) -> NDArray
     flat_axes = tuple(range(1, output.ndim))
     finite = np.isfinite(output).all(axis=flat_axes)
     spread = np.where(finite.reshape(-1, *(1,) * (output.ndim - 1)), output, 0).astype(np.float64).std(axis=flat_axes)
-    shows = np.asarray(given, np.float64).std(axis=tuple(range(1, given.ndim))) > _FLAT
-    good: NDArray[np.bool_] = finite & ((spread > _FLAT) | ~shows)
+    asked = np.asarray(given, np.float64).std(axis=tuple(range(1, given.ndim)))
+    # What shows nearly nothing may be answered with nearly nothing: a tile of a dark sky is no broken network.
+    good: NDArray[np.bool_] = finite & ((spread > np.minimum(_FLAT, asked / 10)) | (asked <= _FLAT))
     return good
 
 
@@ -56,3 +61,18 @@ def checked(
         redone[wrong] = True
         ok[wrong] = usable(better[name], given[wrong])
     return Checked(outputs, redone, ok)
+
+
+def full_precision(models: Loads, spec: ModelSpec, precision: str | None) -> str | None:
+    """The file to make an unusable output again with.
+
+    None where the one in use is in full precision already, or the full one cannot be had here.
+    """
+    used = precision or spec.default_precision
+    if "fp16" not in used or "fp32" not in spec.files:
+        return None
+    try:
+        models.weights(spec.name, "fp32")
+    except FarmError:
+        return None
+    return "fp32"

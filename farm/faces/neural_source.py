@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ class Runs(Protocol):
     def run_batch(self, **inputs: NDArray[Any]) -> dict[str, NDArray[Any]]: ...
 
 
+@runtime_checkable
 class Loads(Protocol):
     """The loaded models of this process; `farm.inference.session.Models` is the real one."""
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farm.errors import RecipeError
 from farm.faces.neural_boost import factor, from_phases, to_phases
-from farm.faces.neural_safety import Outputs, checked
+from farm.faces.neural_safety import Outputs, checked, full_precision
 from farm.faces.neural_source import (
     Loads,
     Runs,
@@ -168,7 +168,7 @@ class _Network:
         self.target = next(tensor for tensor in model.spec.inputs if tensor.name == "target")
         self._face = next(tensor for tensor in model.spec.outputs if tensor.kind == "image")
         self._mask = next((tensor for tensor in model.spec.outputs if tensor.kind == "mask"), None)
-        self._full = full_precision(model.spec, precision)
+        self._full = full_precision(models, model.spec, precision)
 
     def swap(self, crops: NDArray[np.uint8] | Picture, told: dict[str, NDArray[np.float32]]) -> Swapped:
         given = as_unit(crops)
@@ -205,12 +205,6 @@ def open_swapper(models: Loads, spec: ModelSpec, *, precision: str | None = None
     if told[0].kind == "image":
         return PictureSwapper(models, spec.name, precision=precision)
     return EmbeddingSwapper(models, spec.name, precision=precision, weight=weight)
-
-
-def full_precision(spec: ModelSpec, precision: str | None) -> str | None:
-    """The file to redo an unusable output with; None where the one in use is in full precision already."""
-    used = precision or spec.default_precision
-    return "fp32" if "fp16" in used and "fp32" in spec.files else None
 
 
 def _source_tensor(spec: ModelSpec) -> Tensor:

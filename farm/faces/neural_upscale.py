@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import RecipeError
-from farm.faces.neural_safety import usable
+from farm.faces.neural_safety import Outputs, checked, full_precision
 from farm.faces.neural_source import Loads
 from farm.faces.neural_tensors import Picture, to_pictures, to_tensor
 
@@ -31,8 +31,10 @@ class Upscaler:
         overlap: int | None = None,
         batch: int = 1,
     ) -> None:
+        self._models, self._name = models, name
         self._model = models.load(name, precision)
         spec = self._model.spec
+        self._full = full_precision(models, spec, precision)
         self.scale = int(spec.settings["scale"])
         self.tile = int(spec.settings["tile"]) if tile is None else tile
         self.overlap = int(spec.settings["overlap"]) if overlap is None else overlap
@@ -47,8 +49,19 @@ class Upscaler:
     def upscale(self, picture: Picture) -> Picture:
         """`picture` RGB 0..1 (h, w, 3) at `scale` times its size.
 
-        Raises RecipeError where the network gives no usable picture.
+        Raises RecipeError where the network gives no usable picture, in full precision either.
         """
+        large = self.upscale_or_none(picture)
+        if large is None:
+            raise RecipeError(
+                "The network gave no usable picture (not a number, or flat).",
+                where=f"model {self._name}",
+                do="Use the fp32 file, or another model.",
+            )
+        return large
+
+    def upscale_or_none(self, picture: Picture) -> Picture | None:
+        """Like `upscale`, but None where the network gives no usable picture."""
         tops = _starts(picture.shape[0], self.tile, self.overlap)
         lefts = _starts(picture.shape[1], self.tile, self.overlap)
         padded = _mirrored(picture, tops[-1] + self.tile, lefts[-1] + self.tile)
@@ -61,24 +74,29 @@ class Upscaler:
         for first in range(0, len(places), self._batch):
             some = places[first : first + self._batch]
             tiles = np.stack([padded[top : top + self.tile, left : left + self.tile] for top, left in some])
-            for (top, left), made in zip(some, self._run(tiles), strict=True):
+            enlarged = self._run(tiles)
+            if enlarged is None:
+                return None
+            for (top, left), made in zip(some, enlarged, strict=True):
                 region = np.s_[top * s : (top + self.tile) * s, left * s : (left + self.tile) * s]
                 total[region] += made * window
                 weight[region] += window
         whole = total / weight
         return np.ascontiguousarray(whole[: picture.shape[0] * s, : picture.shape[1] * s])
 
-    def _run(self, tiles: Picture) -> Picture:
+    def _run(self, tiles: Picture) -> Picture | None:
         given, made = self._model.spec.inputs[0], self._model.spec.outputs[0]
-        tensor = to_tensor(tiles, given)
-        output = self._model.run_batch(**{given.name: tensor})[made.name]
-        if not usable(output, tensor).all():
-            raise RecipeError(
-                "The network gave no usable picture (not a number, or flat).",
-                where=f"model {self._model.spec.name}",
-                do="Use the fp32 file, or another model.",
-            )
-        return to_pictures(output, made)
+
+        def again(wrong: NDArray[np.float32]) -> Outputs:
+            return self._models.load(self._name, self._full).run_batch(**{given.name: wrong})
+
+        result = checked(
+            lambda batch: self._model.run_batch(**{given.name: batch}),
+            again if self._full is not None else None,
+            to_tensor(tiles, given),
+            made.name,
+        )
+        return to_pictures(result.outputs[made.name], made) if result.ok.all() else None
 
 
 def _starts(length: int, tile: int, overlap: int) -> list[int]:

@@ -17,8 +17,9 @@ from farm.faces.ahead import ahead
 from farm.faces.identity import PreparedIdentity
 from farm.faces.light import target_of
 from farm.faces.mapping import Mapping
+from farm.faces.meshwarp import Patch
 from farm.faces.network import Networks
-from farm.faces.processors import FaceProcessor, Work, processors_of
+from farm.faces.processors import Work, processors_of
 from farm.faces.report import FaceReport, FrameReport, Outcome
 from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Track, Window
 from farm.faces.views import Analyst, FrameView
@@ -72,7 +73,7 @@ class FacePipeline:
         *,
         threads: int = 2,
     ) -> None:
-        missing = sorted(cast_mapping.identities - set(identities)) if recipe.changes_faces else []
+        missing = sorted(cast_mapping.identities - set(identities)) if recipe.puts_in_faces else []
         if missing:
             raise NotFoundError(
                 f"The mapping names identities that were not given: {', '.join(missing)}.",
@@ -83,23 +84,29 @@ class FacePipeline:
         self._identities = identities
         self._facts = facts
         self._threads = threads
-        self._processors: list[FaceProcessor] = processors_of(recipe, models)
-        self._analyst = Analyst(models, facts) if self._processors else None
+        self._swaps = recipe.puts_in_faces
+        self._processors = processors_of(recipe, models)
+        self._analyst = Analyst(models, facts) if self._processors.faces else None
 
     @property
     def context(self) -> tuple[int, int]:
         """Frames needed before and after each frame."""
-        return (BEFORE, AFTER) if self._processors else (0, 0)
+        return (BEFORE, AFTER) if self._processors.faces else (0, 0)
 
     def process(self, frames: Iterable[Frame], first: int, last: int) -> Iterator[Rendered]:
         """Frames [first, last), in order, of `frames` from first - before to last + after (fewer at the plate's ends).
 
         The frames are changed in place. Memory: the window and a few frames more, however long the range.
         """
-        if self._analyst is None:
+        if self._analyst is None and not self._processors.frames:
             for frame in frames:
                 if first <= frame.index < last:
                     yield Rendered(frame, FrameReport(index=frame.index, pts=frame.pts), None)
+            return
+        if self._analyst is None:
+            wanted = (frame for frame in frames if first <= frame.index < last)
+            with ThreadPoolExecutor(self._threads, thread_name_prefix="faces") as pool:
+                yield from ahead(pool, lambda frame: self._finished(frame, (), None), wanted, self._threads)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix="faces") as pool:
             yield from self._rendered(self._seen(frames, pool, self._analyst), pool, self._analyst, first, last)
@@ -135,6 +142,9 @@ class FacePipeline:
     def _decided(self, view: FrameView, track: Track) -> _Face:
         """Whose face it is and who is to be put in."""
         person, similarity = self._mapping.who(track.embedding())
+        if not self._swaps:
+            refused = None if self._mapping.covers(self._seconds(view.frame)) else Outcome.OUT_OF_TIME
+            return _Face(track, person.id if person is not None else None, None, None, None, refused)
         identity = person.identity if person is not None else self._mapping.everyone
         refused = None
         if identity is None:
@@ -158,23 +168,46 @@ class FacePipeline:
         # Farther faces first: where two overlap, the nearer one, which is larger, lies on top.
         for face in sorted(faces, key=lambda f: f.track.here.size):
             outcome = face.refused
-            if outcome is None and face.identity is not None:
-                hands = window.hands(face.track)
-                work = Work(target_of(face.track, hands, face.rest), self._identities[face.identity], face.identity)
-                for processor in self._processors:
-                    outcome, patch = processor.apply(frame, work)
-                    if patch is not None:
-                        mask = _joined(mask, patch.mask, patch.box, frame)
+            if outcome is None:
+                outcome, patches = self._processed(frame, face, window)
+                for patch in patches:
+                    mask = _joined(mask, patch.mask, patch.box, frame)
             box = tuple(round(float(v), 1) for v in face.track.here.box)
             reports.append(
                 FaceReport(
                     box=(box[0], box[1], box[2], box[3]),
                     person=face.person,
                     similarity=face.similarity,
-                    outcome=outcome or Outcome.NOT_MAPPED,
+                    outcome=outcome,
                 )
             )
-        return Rendered(frame, FrameReport(index=frame.index, pts=frame.pts, faces=tuple(reports)), mask)
+        return self._finished(frame, tuple(reports), mask)
+
+    def _processed(self, frame: Frame, face: _Face, window: Window) -> tuple[Outcome, list[Patch]]:
+        """Run the processors of faces. What was swapped stays swapped, whether a restorer suits it or not."""
+        identity = self._identities[face.identity] if face.identity is not None else None
+        work = Work(target_of(face.track, window.hands(face.track), face.rest), identity, face.identity or "")
+        patches: list[Patch] = []
+        said: Outcome | None = None
+        for processor in self._processors.faces:
+            outcome, patch = processor.apply(frame, work)
+            if patch is not None:
+                patches.append(patch)
+            if outcome in (Outcome.SWAPPED, Outcome.RESTORED):
+                said = said or outcome
+            elif said is None or outcome is Outcome.NOT_RESTORED:
+                return outcome, patches
+        return said or Outcome.NOT_MAPPED, patches
+
+    def _finished(self, frame: Frame, faces: tuple[FaceReport, ...], mask: NDArray[np.uint8] | None) -> Rendered:
+        """The frame after the processors of whole frames; the mask grows with it."""
+        index, pts, restored = frame.index, frame.pts, True
+        for processor in self._processors.frames:
+            frame, good = processor.apply(frame)
+            restored &= good
+            if mask is not None and processor.scale > 1:
+                mask = np.repeat(np.repeat(mask, processor.scale, axis=0), processor.scale, axis=1)
+        return Rendered(frame, FrameReport(index=index, pts=pts, faces=faces, unrestored=not restored), mask)
 
     def _seconds(self, frame: Frame) -> float:
         video = self._facts.video

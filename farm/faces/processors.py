@@ -7,24 +7,28 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from typing import Protocol
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from farm.errors import RecipeError
 from farm.faces import meshwarp
 from farm.faces.identity import PreparedIdentity
 from farm.faces.meshwarp import Patch, SwapSettings, Target
 from farm.faces.network import Networks
+from farm.faces.neural_frames import FrameProcessor, FrameRestore, FrameUpscale
+from farm.faces.neural_processors import FaceRestore, NeuralSwap
+from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings, UpscaleSettings
+from farm.faces.neural_source import Loads
 from farm.faces.report import Outcome
 from farm.media.frame import Frame
-from farm.recipe import ProcessorSpec, Recipe
+from farm.recipe import MESH_WARP, RESTORE, SWAP, UPSCALE, ProcessorSpec, Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One mapped face of one frame, and who is to be put in."""
+    """One face of one frame, and who is to be put in: nobody where a recipe only restores."""
 
     target: Target
-    identity: PreparedIdentity
+    identity: PreparedIdentity | None
     identity_name: str
 
 
@@ -34,7 +38,8 @@ class FaceProcessor(Protocol):
     def apply(self, frame: Frame, work: Work) -> tuple[Outcome, Patch | None]: ...
 
 
-Maker = Callable[[ProcessorSpec, Networks], FaceProcessor]
+FaceMaker = Callable[[ProcessorSpec, Networks], FaceProcessor]
+FrameMaker = Callable[[ProcessorSpec, Networks], FrameProcessor]
 
 
 class MeshWarpSwap:
@@ -44,6 +49,8 @@ class MeshWarpSwap:
         self._settings = settings
 
     def apply(self, frame: Frame, work: Work) -> tuple[Outcome, Patch | None]:
+        if work.identity is None:
+            return Outcome.NOT_MAPPED, None
         if work.target.size < self._settings.smallest:
             return Outcome.TOO_SMALL, None
         if meshwarp.believable(work.target.pose, self._settings) <= 0:
@@ -54,38 +61,129 @@ class MeshWarpSwap:
         return (Outcome.SWAPPED if patch.mask.any() else Outcome.COVERED), patch
 
 
+class CatalogueSwap:
+    """A neural swapper as a processor."""
+
+    def __init__(self, swap: NeuralSwap) -> None:
+        self._swap = swap
+
+    def apply(self, frame: Frame, work: Work) -> tuple[Outcome, Patch | None]:
+        if work.identity is None:
+            return Outcome.NOT_MAPPED, None
+        return self._swap.apply(frame, work.target, work.identity, work.identity_name)
+
+
+class CatalogueRestore:
+    """A restorer as a processor."""
+
+    def __init__(self, restore: FaceRestore) -> None:
+        self._restore = restore
+
+    def apply(self, frame: Frame, work: Work) -> tuple[Outcome, Patch | None]:
+        return self._restore.apply(frame, work.target)
+
+
 def _swap(spec: ProcessorSpec, networks: Networks) -> FaceProcessor:
-    if spec.model != "mesh-warp":
+    if spec.model == MESH_WARP:
+        return MeshWarpSwap(SwapSettings.model_validate(spec.settings))
+    settings = NeuralSwapSettings.model_validate(spec.settings)
+    return CatalogueSwap(NeuralSwap(_catalogue(networks, spec.model), spec.model, settings))
+
+
+def _restore_frame(spec: ProcessorSpec, networks: Networks) -> FrameProcessor:
+    return FrameRestore(_catalogue(networks, spec.model), spec.model, RestoreSettings.model_validate(spec.settings))
+
+
+def _restore(spec: ProcessorSpec, networks: Networks) -> FaceProcessor:
+    settings = RestoreSettings.model_validate(spec.settings)
+    return CatalogueRestore(FaceRestore(_catalogue(networks, spec.model), spec.model, settings))
+
+
+def _upscale(spec: ProcessorSpec, networks: Networks) -> FrameProcessor:
+    return FrameUpscale(_catalogue(networks, spec.model), spec.model, UpscaleSettings.model_validate(spec.settings))
+
+
+def _catalogue(networks: object, model: str) -> Loads:
+    if not isinstance(networks, Loads):
         raise RecipeError(
-            f"There is no swapper for the model {spec.model!r} here.", where="recipe", do="Use the model 'mesh-warp'."
+            "The networks given here are not those of a catalogue.",
+            where=f"model {model!r}",
+            do="Give the pipeline farm.inference.session.Models.",
         )
-    return MeshWarpSwap(SwapSettings.model_validate(spec.settings))
+    return networks
 
 
-REGISTRY: MappingOf[str, Maker] = {"swap": _swap}
+REGISTRY: MappingOf[str, FaceMaker] = {SWAP: _swap, RESTORE: _restore}
+FRAME_REGISTRY: MappingOf[str, FrameMaker] = {RESTORE: _restore_frame, UPSCALE: _upscale}
+"""Makers by kind, for faces and for whole frames."""
+KINDS = (SWAP, RESTORE, UPSCALE)
 
 
-def processors_of(recipe: Recipe, networks: Networks) -> list[FaceProcessor]:
-    """The recipe's processors, in order, with their networks loaded.
+def settings_of(spec: ProcessorSpec) -> BaseModel:
+    """The checked settings of a processor; pydantic's ValidationError for wrong ones, KeyError for a kind unknown."""
+    kinds: dict[str, type[BaseModel]] = {
+        SWAP: SwapSettings if spec.model == MESH_WARP else NeuralSwapSettings,
+        RESTORE: RestoreSettings,
+        UPSCALE: UpscaleSettings,
+    }
+    return kinds[spec.kind].model_validate(spec.settings)
 
-    Raises RecipeError for a kind, model or setting that does not exist.
-    """
-    made: list[FaceProcessor] = []
-    for spec in recipe.processors:
-        if spec.kind not in REGISTRY:
+
+def check_settings(recipe: Recipe) -> None:
+    """RecipeError for a kind or setting that does not exist, or an order that cannot work. Loads nothing."""
+    frames_from = len(recipe.processors)
+    for position, spec in enumerate(recipe.processors):
+        where = f"recipe {recipe.name}, processor {position + 1} ({spec.kind})"
+        if spec.kind not in KINDS:
             raise RecipeError(
-                f"There is no processor of kind {spec.kind!r}.",
-                where=f"recipe {recipe.name}",
-                do=f"Use one of: {', '.join(sorted(REGISTRY))}.",
+                f"There is no processor of kind {spec.kind!r}.", where=where, do=f"Use one of: {', '.join(KINDS)}."
             )
         try:
-            made.append(REGISTRY[spec.kind](spec, networks))
+            settings_of(spec)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             raise RecipeError(
-                f"The setting {field!r} of the processor {spec.kind!r} is wrong: {first['msg']}.",
-                where=f"recipe {recipe.name}",
-                do="Correct it or leave it out.",
+                f"The setting {field!r} is wrong: {first['msg']}.", where=where, do="Correct it or leave it out."
             ) from error
-    return made
+        if spec.on_frames:
+            frames_from = min(frames_from, position)
+        elif position > frames_from:
+            raise RecipeError(
+                "It works on faces and comes after one that works on whole frames.",
+                where=where,
+                do="Put processors of whole frames (upscale, restore with scope 'frame') last.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Processors:
+    """A recipe's processors, ready: those of faces, then those of whole frames."""
+
+    faces: tuple[FaceProcessor, ...]
+    frames: tuple[FrameProcessor, ...]
+
+    @property
+    def scale(self) -> int:
+        """By how much frames grow."""
+        grown = 1
+        for processor in self.frames:
+            grown *= processor.scale
+        return grown
+
+
+def processors_of(recipe: Recipe, networks: Networks) -> Processors:
+    """The recipe's processors, in order, with their networks loaded.
+
+    Raises RecipeError for a kind, model or setting that does not exist; PolicyError and NotFoundError where a model may
+    not be used here or has no weights.
+    """
+    check_settings(recipe)
+    faces: list[FaceProcessor] = []
+    frames: list[FrameProcessor] = []
+    for spec in recipe.processors:
+        if spec.on_frames:
+            frames.append(FRAME_REGISTRY[spec.kind](spec, networks))
+        else:
+            faces.append(REGISTRY[spec.kind](spec, networks))
+    return Processors(tuple(faces), tuple(frames))

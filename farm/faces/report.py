@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Outcome(StrEnum):
-    """`swapped`, or why a face was left as it is."""
+    """`swapped` or `restored`, or why a face was left as it is."""
 
     SWAPPED = "swapped"
+    RESTORED = "restored"
     NOT_MAPPED = "not mapped"
     BELOW_THRESHOLD = "below threshold"
     OUT_OF_TIME = "out of the time range"
@@ -20,6 +21,7 @@ class Outcome(StrEnum):
     TOO_SIDEWAYS = "too sideways"
     COVERED = "covered"
     FAILED = "failed: the swap was not finite"
+    NOT_RESTORED = "not restored: the network gave no usable picture"
 
 
 class _Plain(BaseModel):
@@ -36,11 +38,15 @@ class FaceReport(_Plain):
 
 
 class FrameReport(_Plain):
-    """One frame; `faces` is empty where no face was seen or the recipe changes none."""
+    """One frame; `faces` is empty where no face was seen or the recipe changes none.
+
+    `unrestored`: a processor of whole frames gave nothing usable, and the frame is what it was before.
+    """
 
     index: int
     pts: int
     faces: tuple[FaceReport, ...] = ()
+    unrestored: bool = False
 
     @property
     def swapped(self) -> int:
@@ -66,21 +72,23 @@ class PersonReport(_Plain):
 
 
 class RenderReport(_Plain):
-    """A job or a chunk: frames, frames without a face, and each person's account."""
+    """A job or a chunk: frames, frames without a face, each person's account, and frames that could not be restored."""
 
     frames: int
     without_face: int
     people: tuple[PersonReport, ...]
+    unrestored: int = 0
 
 
 def summarise(frames: Iterable[FrameReport]) -> RenderReport:
     """The account of frames in presentation order; memory grows with the number of spans, not of frames."""
-    total = empty = 0
+    total = empty = unrestored = 0
     counts: dict[str | None, Counter[Outcome]] = {}
     spans: dict[str | None, list[Span]] = {}
     for frame in frames:
         total += 1
         empty += not frame.faces
+        unrestored += frame.unrestored
         for face in frame.faces:
             counts.setdefault(face.person, Counter())[face.outcome] += 1
             _extend(spans.setdefault(face.person, []), frame, face.outcome)
@@ -88,7 +96,7 @@ def summarise(frames: Iterable[FrameReport]) -> RenderReport:
         PersonReport(person=person, frames=dict(counts[person]), spans=tuple(spans[person]))
         for person in sorted(counts, key=lambda name: (name is None, name or ""))
     )
-    return RenderReport(frames=total, without_face=empty, people=people)
+    return RenderReport(frames=total, without_face=empty, people=people, unrestored=unrestored)
 
 
 def _extend(spans: list[Span], frame: FrameReport, outcome: Outcome) -> None:

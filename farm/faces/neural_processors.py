@@ -1,0 +1,186 @@
+"""Neural swappers and restorers as processors of a recipe: align, run, cover, lay back.
+
+Each face is its own batch, whatever else is in the frame or in the chunk: on a processor a network's answer can differ
+in its last bits with the size of the batch, and the result must not.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import cv2
+import numpy as np
+
+from farm.errors import RecipeError
+from farm.faces.geometry import five_points
+from farm.faces.identity import PreparedIdentity
+from farm.faces.meshwarp import Patch, SwapSettings, Target, believable
+from farm.faces.neural_align import Aligned, aligned, lay_back
+from farm.faces.neural_cover import Cover
+from farm.faces.neural_identity import Source, plate_face, prepared_source, source_key
+from farm.faces.neural_look import Floats, look_of
+from farm.faces.neural_restore import Restored, Restorer
+from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings
+from farm.faces.neural_source import Loads
+from farm.faces.neural_swap import DfmSwapper, EmbeddingSwapper, Swapper, open_swapper
+from farm.faces.neural_upscale import Upscaler
+from farm.faces.report import Outcome
+from farm.inference.spec import Task
+from farm.media.frame import Frame
+
+Done = tuple[Outcome, Patch | None]
+
+
+class NeuralSwap:
+    """A catalogue swapper."""
+
+    def __init__(self, models: Loads, model: str, settings: NeuralSwapSettings) -> None:
+        self._models, self._settings = models, settings
+        self._spec = models.load(model, settings.precision).spec
+        if self._spec.task is not Task.SWAPPER:
+            raise RecipeError("It is no swapper.", where=f"model {model}", do="Choose one: farm models list.")
+        self._swapper = _opened(models, model, settings)
+        self._side = self._swapper.side * settings.boost
+        limit = int(self._spec.settings.get("pixel_boost_max", 0))
+        if settings.boost > 1 and (not self._swapper.boosts or self._side > limit):
+            raise RecipeError(
+                f"A boost of {settings.boost} makes a crop of {self._side} px; it goes to {limit or 'none'}.",
+                where=f"model {model}",
+                do="Use a smaller boost.",
+            )
+        self._cover = Cover(models, settings.mask)
+        self._pose = SwapSettings(max_yaw=settings.max_yaw, max_pitch=settings.max_pitch)
+        self._key = source_key(self._spec, settings.precision)
+        self._sources: dict[str, Source] = {}
+
+    def apply(self, frame: Frame, target: Target, identity: PreparedIdentity, name: str) -> Done:
+        """Put the identity called `name` onto `target`, in place."""
+        if target.size < self._settings.smallest:
+            return Outcome.TOO_SMALL, None
+        strength = self._settings.strength * believable(target.pose, self._pose)
+        if strength <= 0:
+            return Outcome.TOO_SIDEWAYS, None
+        look = look_of(frame.colour)
+        five = five_points(target.points)
+        face = aligned(frame, five, self._swapper.template, self._side, look)
+        if face is None:
+            return Outcome.TOO_SMALL, None
+        swapped = self._swapper.swap(face.seen[None], self._source(face, target, identity, name))
+        if not swapped.ok[0]:
+            return Outcome.FAILED, None
+        own = swapped.masks[0] if swapped.masks is not None and self._uses_own_mask() else None
+        mask = self._cover.of(face, target, given=own) * np.float32(strength)
+        made = _coloured(swapped.faces[0], face.seen, mask, self._settings.colour)
+        return _laid(frame, face, look.back(made, face.crop), mask, Outcome.SWAPPED, Outcome.FAILED)
+
+    def _source(self, face: Aligned, target: Target, identity: PreparedIdentity, name: str) -> Source:
+        source = self._sources.get(name)
+        if source is None:
+            source = prepared_source(identity, self._swapper, self._spec, self._models, self._key)
+            self._sources[name] = source
+        if isinstance(self._swapper, EmbeddingSwapper) and self._swapper.weight != 0.5:
+            contract = self._models.load(self._spec.input("source").recogniser).spec.inputs[0]
+            theirs = plate_face(face, five_points(target.points), contract.template, contract.size)
+            return self._swapper.weighted_source(source, theirs)
+        return source
+
+    def _uses_own_mask(self) -> bool:
+        """Only an autoencoder's masks are meant for pasting; HyperSwap's second output is left alone as published."""
+        return isinstance(self._swapper, DfmSwapper)
+
+
+class FaceRestore:
+    """A catalogue restorer, or an upscaler used as one (enlarged, then shrunk to the crop's own size)."""
+
+    def __init__(self, models: Loads, model: str, settings: RestoreSettings) -> None:
+        self._settings = settings
+        self._restore = _restoring(models, model, settings)
+        self._cover = Cover(models, settings.mask)
+
+    def apply(self, frame: Frame, target: Target) -> Done:
+        """Restore the face `target`, in place."""
+        if target.size < self._settings.smallest:
+            return Outcome.TOO_SMALL, None
+        look = look_of(frame.colour)
+        face = aligned(frame, five_points(target.points), self._restore.template, self._restore.side, look)
+        if face is None:
+            return Outcome.TOO_SMALL, None
+        restored = self._restore.restore(face.seen[None])
+        if not restored.ok[0]:
+            return Outcome.NOT_RESTORED, None
+        made = look.back(restored.faces[0], face.crop)
+        mask = self._cover.of(face, target)
+        return _laid(frame, face, made, mask, Outcome.RESTORED, Outcome.NOT_RESTORED)
+
+
+class _Restores(Protocol):
+    side: int
+    template: str
+
+    def restore(self, crops: Floats) -> Restored: ...
+
+
+class Shrunk:
+    """An upscaler that gives pictures back at their own size: what it makes of them, averaged over scale² pixels."""
+
+    side, template = 512, "ffhq_512"
+
+    def __init__(self, models: Loads, model: str, *, precision: str | None = None, blend: float = 1.0) -> None:
+        self._upscaler = Upscaler(models, model, precision=precision)
+        self._blend = np.float32(blend)
+
+    def picture(self, picture: Floats) -> Floats | None:
+        """`picture` (h, w, 3), 0..1, cleaned; None where the network gives nothing usable."""
+        large = self._upscaler.upscale_or_none(picture)
+        if large is None:
+            return None
+        small = cv2.resize(large, picture.shape[1::-1], interpolation=cv2.INTER_AREA)
+        return np.asarray(picture + (small - picture) * self._blend, np.float32)
+
+    def restore(self, crops: Floats) -> Restored:
+        made = [self.picture(crop) for crop in crops]
+        ok = np.array([one is not None for one in made])
+        faces = np.stack([crop if one is None else one for one, crop in zip(made, crops, strict=True)])
+        return Restored(faces, ok, np.zeros(len(crops), bool))
+
+
+def _opened(models: Loads, model: str, settings: NeuralSwapSettings) -> Swapper:
+    spec = models.load(model, settings.precision).spec
+    if any(tensor.name == "source" for tensor in spec.inputs):
+        if settings.morph is not None:
+            raise RecipeError("It has no morph setting.", where=f"model {model}", do="Leave the setting out.")
+        return open_swapper(models, spec, precision=settings.precision, weight=settings.weight)
+    if settings.weight != 0.5:
+        raise RecipeError("It has no weight setting.", where=f"model {model}", do="Leave it at .5.")
+    return DfmSwapper(models, model, morph=settings.morph)
+
+
+def _restoring(models: Loads, model: str, settings: RestoreSettings) -> _Restores:
+    spec = models.load(model, settings.precision).spec
+    if spec.task is Task.RESTORER:
+        return Restorer(models, model, precision=settings.precision, blend=settings.blend, fidelity=settings.fidelity)
+    if spec.task is not Task.UPSCALER:
+        raise RecipeError("It restores nothing.", where=f"model {model}", do="Choose one: farm models list.")
+    if settings.fidelity is not None:
+        raise RecipeError("It has no fidelity setting.", where=f"model {model}", do="Leave the setting out.")
+    return Shrunk(models, model, precision=settings.precision, blend=1.0 if settings.blend is None else settings.blend)
+
+
+def _laid(frame: Frame, face: Aligned, made: Floats, mask: Floats, good: Outcome, bad: Outcome) -> Done:
+    weight = lay_back(frame, face, made, mask)
+    if weight is None:
+        return bad, None
+    return (good if weight.any() else Outcome.COVERED), Patch(face.box, weight)
+
+
+def _coloured(made: Floats, plate: Floats, mask: Floats, share: float) -> Floats:
+    """`made` with mean and spread of each Lab channel moved to the plate's, inside the mask, by `share`."""
+    if share == 0 or not (mask > 0.5).any():
+        return made
+    inside = mask > 0.5
+    ours, theirs = (np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2LAB), np.float32) for picture in (made, plate))
+    mean, wanted = ours[inside].mean(axis=0), theirs[inside].mean(axis=0)
+    spread = np.clip(theirs[inside].std(axis=0) / np.maximum(ours[inside].std(axis=0), 1e-3), 0.5, 2)
+    moved = np.asarray((ours - mean) * spread + wanted, np.float32)
+    matched = np.clip(cv2.cvtColor(moved, cv2.COLOR_LAB2RGB), 0, 1)
+    return np.asarray(made + (matched - made) * np.float32(share), np.float32)
