@@ -63,7 +63,7 @@ def merge(
     ordered = check_chunks(chunks, timeline, plan)
     part = out.with_name(f".{os.getpid()}-{out.name[-100:]}.part")
     try:
-        _mux(film, part, ordered)
+        mux_film(film, part, ordered)
         report = verify(part, film, [chunk.facts for chunk in ordered], threads=threads)
         if not report.ok:
             raise FarmError(
@@ -92,7 +92,8 @@ def _report(film: Film, part: Path, chunks: Sequence[ChunkFile], verified: Verif
     )
 
 
-def _mux(film: Film, part: Path, chunks: Sequence[ChunkFile]) -> None:
+def mux_film(film: Film, part: Path, chunks: Sequence[ChunkFile]) -> None:
+    """Write `part`: the chunks, in order, joined and muxed with the plate's other streams. Nothing is checked here."""
     covers = _covers(film, part)
     try:
         ffmpeg.run(

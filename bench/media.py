@@ -1,0 +1,202 @@
+"""Planning, cutting, merging and passthrough against plain ffmpeg on the same files, in the same run.
+
+Each measurement is a process of its own on two cores, in turn with the ffmpeg that it is compared with; the ratio is of
+each such pair, and the median of the pairs counts. Plates are made by ffmpeg: a two-hour film of small packets, a
+1080p film of large ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.common import Goal, at_least, at_most, exactly, finish, noted
+from bench.media_clips import LOOP_SECONDS, RATE, Clips, run_ffmpeg
+
+Goals = dict[str, Goal]
+Answer = dict[str, Any]
+_LOOP_FRAMES = LOOP_SECONDS * RATE
+
+
+@dataclass
+class Bench:
+    """Where the work lies and how much of it there is."""
+
+    folder: Path
+    clips: Clips
+    repeats: int
+    long_minutes: float
+    large_minutes: float
+    pass_seconds: float
+    chunks: int
+
+    def child(self, task: str, **arguments: Any) -> Answer:
+        """One task of `bench.media_child`, in an empty folder where it asks for none."""
+        work = self.folder / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        given = {"folder": str(work), **{key: _plain(value) for key, value in arguments.items()}}
+        command = [sys.executable, "-m", "bench.media_child", task, json.dumps(given)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        shutil.rmtree(work)
+        if done.returncode:
+            raise RuntimeError(f"{task} failed:\n{done.stderr[-3000:]}")
+        answer: Answer = json.loads(done.stdout.splitlines()[-1])
+        print(f"  {task} {answer}", file=sys.stderr, flush=True)
+        return answer
+
+    def ffmpeg(self, *arguments: str | Path) -> float:
+        """Seconds that ffmpeg takes to write a file, which is then removed."""
+        out = self.folder / "plain.mp4"
+        begun = time.perf_counter()
+        run_ffmpeg(*arguments, out)
+        taken = time.perf_counter() - begun
+        out.unlink()
+        print(f"  ffmpeg {taken:.2f} s", file=sys.stderr, flush=True)
+        return taken
+
+    def copied(self, path: Path) -> float:
+        """Seconds of `ffmpeg -c copy` of all streams of a file."""
+        return self.ffmpeg("-i", path, "-map", "0", "-c", "copy")
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values)
+
+
+def planning(bench: Bench) -> Goals:
+    """Probe, scan, plan and cut, against `ffmpeg -c copy`; memory; the first chunk."""
+    goals: Goals = {}
+    for name, plate in (
+        ("long", bench.clips.small(bench.long_minutes)),
+        ("1080p", bench.clips.large(bench.large_minutes)),
+    ):
+        pairs = [(bench.copied(plate), bench.child("plan", plate=plate, stored=False)) for _ in range(bench.repeats)]
+        stored = [bench.child("plan", plate=plate, stored=True) for _ in range(bench.repeats)]
+        ours = [answer for _, answer in pairs]
+        plain = _median([seconds for seconds, _ in pairs])
+        what = f"{ours[0]['frames']} frames, {plate.stat().st_size >> 20} MiB; ffmpeg took {plain:.2f} s"
+        goals[f"plan_speed_{name}"] = at_least(_median([s / a["seconds"] for s, a in pairs]), 0.7, what)
+        both = [*ours, *stored]
+        goals[f"plan_peak_mib_{name}"] = at_most(max(a["peak_mib"] for a in both), 400, "the most of all runs")
+        first = _median([answer["first_seconds"] for answer in stored])
+        goals[f"first_chunk_seconds_{name}"] = at_most(first, 3, "from probe to segment in a folder store")
+        with_store = plain / _median([answer["seconds"] for answer in stored])
+        goals[f"plan_and_store_speed_{name}"] = noted(
+            with_store, "with each segment put into a folder store and synced"
+        )
+    return goals
+
+
+def merging(bench: Bench) -> Goals:
+    """Join 20-second chunks of 1080p H.264 and mux the film, against `ffmpeg -c copy` of that film."""
+    plate, minute = bench.clips.large(bench.large_minutes), bench.clips.large(1)
+    chunks, film = bench.folder / "chunks", bench.folder / "film.mp4"
+    chunks.mkdir(exist_ok=True)
+    given: Answer = {"folder": chunks, "frames": _LOOP_FRAMES}
+    bench.child("one_chunk", plate=plate, **given)
+    pairs = []
+    for _ in range(bench.repeats):
+        answer = bench.child("merge", plate=plate, out=film, whole=False, **given)
+        pairs.append((bench.copied(film), answer))
+    size = film.stat().st_size >> 20
+    plain = _median([seconds for seconds, _ in pairs])
+    what = f"{answer['chunks']} chunks, {size} MiB, hashes checked; ffmpeg took {plain:.2f} s"
+    whole = bench.child("merge", plate=minute, out=film, whole=True, **given)
+    return {
+        "merge_speed": at_least(_median([s / a["seconds"] for s, a in pairs]), 0.6, what),
+        "merge_peak_mib": noted(max(a["peak_mib"] for _, a in pairs), "of the process that joins"),
+        "merge_and_verify_fps": noted(whole["frames"] / whole["seconds"], "1080p, with every frame decoded again"),
+    }
+
+
+def many_chunks(bench: Bench) -> Goals:
+    """Merge and verify thousands of chunks with 256 file handles."""
+    plate, chunks = bench.clips.many(bench.chunks * 2), bench.folder / "many"
+    chunks.mkdir(exist_ok=True)
+    bench.child("one_chunk", plate=plate, folder=chunks, frames=2)
+    film = bench.folder / "many.mp4"
+    answer = bench.child("merge", plate=plate, folder=chunks, out=film, frames=2, whole=True, handles=256)
+    return {
+        "chunks_merged_with_256_handles": exactly(
+            answer["chunks"] if answer["frames"] == bench.chunks * 2 else 0, bench.chunks, "merged, read back, right"
+        ),
+        "many_chunks_seconds": noted(answer["seconds"], "of that merge"),
+    }
+
+
+def passthrough(bench: Bench) -> Goals:
+    """A 1080p minute to `h264`, against one ffmpeg that decodes and encodes with the same settings."""
+    plate = bench.clips.large(bench.pass_seconds / 60)
+    out, pairs = bench.folder / "passed.mp4", []
+    settings = bench.child("settings", plate=plate)["options"]
+    for _ in range(bench.repeats):
+        plain = bench.ffmpeg("-i", plate, "-map", "0", "-c:v", "libx264", *_as_options(settings), "-c:a", "copy")
+        pairs.append((plain, bench.child("passthrough", plate=plate, out=out)))
+        out.unlink()
+    seconds = _median([plain for plain, _ in pairs])
+    what = f"decode, recipe, encode of {bench.pass_seconds:.0f} s; ffmpeg took {seconds:.1f} s"
+    whole = "the whole job: plan, cut, render, merge, verify by decoding"
+    return {
+        "passthrough_speed": at_least(_median([s / a["render_seconds"] for s, a in pairs]), 0.9, what),
+        "passthrough_job_speed": noted(_median([s / a["seconds"] for s, a in pairs]), whole),
+    }
+
+
+def _as_options(settings: dict[str, str]) -> list[str]:
+    return [
+        word for key, value in settings.items() for word in (f"-{key}:v" if key != "threads" else "-threads", value)
+    ]
+
+
+SECTIONS: dict[str, Callable[[Bench], Goals]] = {
+    "planning": planning,
+    "merging": merging,
+    "many_chunks": many_chunks,
+    "passthrough": passthrough,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.media", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=sorted(SECTIONS), help="sections to run; no result is kept")
+    parser.add_argument("--quick", action="store_true", help="small plates, one pair each; no result is kept")
+    parser.add_argument("--repeats", type=int, default=3, help="pairs of each measurement")
+    parser.add_argument("--clips", type=Path, help="a folder that keeps the plates for the next run")
+    arguments = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    goals: Goals = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        clips = Clips(arguments.clips or folder / "clips")
+        bench = Bench(
+            folder, clips, arguments.repeats, long_minutes=120, large_minutes=10, pass_seconds=60, chunks=5000
+        )
+        if arguments.quick:
+            bench = Bench(folder, clips, 1, long_minutes=6, large_minutes=1, pass_seconds=20, chunks=200)
+        for section, measure in SECTIONS.items():
+            if arguments.only is None or section in arguments.only:
+                print(f"{section}: {(measure.__doc__ or '').splitlines()[0]}", file=sys.stderr, flush=True)
+                goals.update(measure(bench))
+        if arguments.only is not None or arguments.quick:
+            return finish("media", goals, results=folder)
+        return finish("media", goals)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

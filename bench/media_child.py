@@ -1,0 +1,182 @@
+"""The measured work of the media benchmark, each task in a process of its own: `python -m bench.media_child TASK JSON`.
+
+A task prints one JSON line: `seconds` of its own clock, from when everything is imported, as in a worker that is warm;
+`peak_mib`, the process's peak memory by its resource usage; `cpu_seconds`, with those of the ffmpeg that it ran.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from farm.chunker.cut import PlateCutter
+from farm.faces.mapping import Mapping
+from farm.faces.pipeline import FacePipeline, Rendered
+from farm.faces.track import AFTER, BEFORE
+from farm.inference.catalogue import Catalogue
+from farm.inference.session import Models
+from farm.media.deliverables import deliverable
+from farm.media.encoders import EncoderPlan, chunk_encoder
+from farm.media.facts import PlateFacts
+from farm.media.probe import probe
+from farm.media.reader import read_plate, read_segment
+from farm.media.sandbox import probe_safely
+from farm.media.scan import scan_timeline
+from farm.media.timeline import Timeline
+from farm.media.writer import ChunkFacts, ChunkWriter
+from farm.merger.check import check_chunks
+from farm.merger.film import Film
+from farm.merger.join import ChunkFile
+from farm.merger.merge import merge, mux_film
+from farm.recipe import preset
+from farm.store.folder import FolderStore
+from farm.store.signing import UrlSigner
+from farm.worker.stages import Behind, ahead
+
+_AHEAD = 8
+"""Frames between two stages, as in the worker's render task."""
+_CHUNK_SECONDS = 20.0
+
+Answer = dict[str, Any]
+
+
+def plan(plate: str, folder: str, *, stored: bool) -> Answer:
+    """Probe, scan, plan and cut a plate; `stored`: and put all into a folder store, as the plan task does."""
+    path, work = Path(plate), Path(folder)
+    store = FolderStore(work / "store", UrlSigner(os.urandom(16)))
+    begun, first, chunks = time.perf_counter(), 0.0, 0
+    # With the context of a recipe that changes faces.
+    cutter = PlateCutter(path, probe_safely(path), work, target_seconds=_CHUNK_SECONDS, before=BEFORE, after=AFTER)
+    for chunk in cutter.run():
+        if stored:
+            timeline = cutter.timeline()
+            low, high = max(0, chunk.range.first - BEFORE), min(len(timeline), chunk.range.last + AFTER + 1)
+            store.put_bytes(f"timelines/{chunks}", timeline.part(low, high).to_bytes())
+            store.put_file(f"segments/{chunks}", chunk.segment.path)
+        chunk.segment.path.unlink()
+        first = first or time.perf_counter() - begun
+        chunks += 1
+    frames = len(cutter.timeline())
+    return {"seconds": time.perf_counter() - begun, "first_seconds": first, "chunks": chunks, "frames": frames}
+
+
+def _encoder(facts: PlateFacts) -> EncoderPlan:
+    return chunk_encoder(deliverable("h264"), facts, hardware=False, threads=_cores())
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def one_chunk(plate: str, folder: str, frames: int) -> Answer:
+    """Encode the first `frames` frames of a plate: the chunk that `chunks_of` repeats, as the plate repeats itself."""
+    path = Path(plate)
+    facts = probe(path)
+    timeline = scan_timeline(path, facts)
+    target = Path(folder) / f"chunk-{frames}"
+    with ChunkWriter(target, _encoder(facts), facts, timeline, 0, frames) as writer:
+        for frame in read_plate(path, facts, timeline):
+            if frame.index == frames:
+                break
+            writer.write(frame)
+        made = writer.close()
+    target.with_suffix(".json").write_text(made.model_dump_json())
+    return {"seconds": 0.0}
+
+
+def _chunks_of(folder: Path, frames: int, timeline: Timeline) -> list[ChunkFile]:
+    """Chunk files for a whole plate, hard links to the one that was encoded."""
+    made = ChunkFacts.model_validate_json((folder / f"chunk-{frames}.json").read_text())
+    chunks = []
+    for first in range(0, len(timeline), frames):
+        path = folder / f"{frames}-{first}.nut"
+        if not path.exists():
+            path.hardlink_to(folder / f"chunk-{frames}")
+        last = first + frames
+        times = {"first_pts": int(timeline.pts[first]), "last_pts": int(timeline.pts[last - 1])}
+        chunks.append(ChunkFile(path, made.model_copy(update={"first": first, "last": last, **times})))
+    return chunks
+
+
+def merge_chunks(plate: str, folder: str, out: str, frames: int, *, whole: bool, handles: int = 0) -> Answer:
+    """Check and join the chunks and mux the film; `whole`: the merge as it is, which also decodes all of it again.
+
+    `handles` limits how many files may be open at a time, here and in ffmpeg.
+    """
+    path = Path(plate)
+    facts = probe(path)
+    timeline = scan_timeline(path, facts)
+    chunks, encoder = _chunks_of(Path(folder), frames, timeline), _encoder(facts)
+    if handles:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (handles, handles))
+    begun = time.perf_counter()
+    if whole:
+        report = merge(path, facts, timeline, chunks, encoder, Path(out), threads=_cores())
+        merged = report.verified.frames_out if report.verified.ok else 0
+    else:
+        mux_film(Film.of(path, facts, timeline, encoder), Path(out), check_chunks(chunks, timeline, encoder))
+        merged = 0
+    return {"seconds": time.perf_counter() - begun, "chunks": len(chunks), "frames": merged}
+
+
+def settings(plate: str, folder: str) -> Answer:
+    """The encoder options of `passthrough`, for the ffmpeg that it is compared with."""
+    return {"options": _encoder(probe(Path(plate))).options}
+
+
+def passthrough(plate: str, folder: str, out: str) -> Answer:
+    """A plate to the `h264` deliverable with nothing changed, in one slot: plan, cut, render each chunk, merge."""
+    path, work = Path(plate), Path(folder)
+    begun = time.perf_counter()
+    facts = probe_safely(path)
+    encoder = _encoder(facts)
+    cutter = PlateCutter(path, facts, work, target_seconds=_CHUNK_SECONDS)
+    cut = list(cutter.run())
+    timeline, chunks = cutter.timeline(), []
+    planned = time.perf_counter()
+    with Models(Catalogue.load(), threads=_cores()) as models:
+        pipeline = FacePipeline(preset("passthrough"), Mapping(), {}, models, facts, threads=_cores())
+        for number, chunk in enumerate(cut):
+            first, last = chunk.range.first, chunk.range.last
+            target = work / f"rendered-{number}.nut"
+            frames = read_segment(chunk.segment.path, facts, timeline, first, last, threads=_cores())
+            with ChunkWriter(target, encoder, facts, timeline, first, last) as writer:
+                _render(pipeline.process(ahead(frames, _AHEAD), first, last), writer)
+                chunks.append(ChunkFile(target, writer.close()))
+    rendered = time.perf_counter()
+    merge(path, facts, timeline, chunks, encoder, Path(out), threads=_cores())
+    ended = time.perf_counter()
+    return {"seconds": ended - begun, "render_seconds": rendered - planned}
+
+
+def _render(frames: Iterator[Rendered], writer: ChunkWriter) -> None:
+    with Behind[Rendered](lambda rendered: writer.write(rendered.frame, rendered.mask), _AHEAD) as encoding:
+        for rendered in frames:
+            encoding.put(rendered)
+
+
+TASKS: dict[str, Callable[..., Answer]] = {
+    "plan": plan,
+    "one_chunk": one_chunk,
+    "merge": merge_chunks,
+    "settings": settings,
+    "passthrough": passthrough,
+}
+
+
+def main() -> None:
+    answer = TASKS[sys.argv[1]](**json.loads(sys.argv[2]))
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer["peak_mib"] = own.ru_maxrss / 1024
+    answer["cpu_seconds"] = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
