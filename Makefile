@@ -1,7 +1,7 @@
 # Every command of the project; `make help` lists them.
 PY := .venv/bin/python
 
-.PHONY: help setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm clean
+.PHONY: help chaos setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -37,6 +37,9 @@ test-acceptance: setup ## tests with real processes, real clips and a real brows
 
 fuzz: setup ## damaged files by the thousand
 	.venv/bin/pytest -m slow tests/integration/media/test_fuzz.py
+
+chaos: setup ## faults of every kind against a running farm; MINUTES=20 SEED=now STORE=folder
+	$(PY) -m tests.chaos --minutes $(or $(MINUTES),20) --store $(or $(STORE),folder) $(if $(SEED),--seed $(SEED))
 
 test-gpu: setup ## tests that need an NVIDIA GPU
 	.venv/bin/pytest -m gpu

@@ -11,6 +11,8 @@
     ├── OutOfMemoryError      device or host memory ran out: shrink and try again, free of charge
     ├── InterruptedTaskError  the worker drains or was told to stop: hand the task back, free of charge
     └── InfrastructureError   database, store, broker or disk: back off and try again
+        ├── DamagedError      the store gave other bytes than were put: the object has to be made again
+        ├── LostResultError   an accepted chunk cannot be read any more: render it again
         └── DiskFullError     no room for what is asked: a person has to make some
 
 Every message says what went wrong, where, and what to do about it.
@@ -96,6 +98,18 @@ class InterruptedTaskError(FarmError):
 
 class InfrastructureError(FarmError):
     error_class = ErrorClass.INFRASTRUCTURE
+
+
+class DamagedError(InfrastructureError):
+    pass
+
+
+class LostResultError(InfrastructureError):
+    """The accepted result of the chunk at `position` is gone or damaged."""
+
+    def __init__(self, what: str, *, position: int, where: str = "", do: str = "") -> None:
+        super().__init__(what, where=where, do=do)
+        self.position = position
 
 
 class DiskFullError(InfrastructureError):

@@ -166,7 +166,7 @@ def _again(session: Session, job: Job, after: TaskState, actor: str, reason: str
 
 def _restart(session: Session, job: Job, actor: str, reason: str) -> None:
     _again(session, job, TaskState.WAITING, actor, reason, Task.kind != TaskKind.PLAN)
-    session.execute(update(Chunk).where(Chunk.job_id == job.id).values(attempt_id=None, outputs=None, report=None))
+    moves.discard_results(session, job)
     job.mapping = job.mapping_by = job.cast_key = job.cast_members = job.started_at = None
     _again(session, job, moves.ready_state(job), actor, reason, Task.kind == TaskKind.PLAN)
 
@@ -178,7 +178,7 @@ def _retry_failed(session: Session, job: Job, actor: str, reason: str) -> None:
 
 def _redo_chunk(session: Session, job: Job, position: int, actor: str, reason: str) -> None:
     chunk = _chunk(session, job, position)
-    chunk.attempt_id = chunk.outputs = chunk.report = None
+    moves.discard_results(session, job, Chunk.position == position)
     _again(session, job, TaskState.WAITING, actor, reason, Task.id == chunk.task_id)
     _again(session, job, TaskState.WAITING, actor, reason, Task.kind == TaskKind.MERGE)
     # a job that had failed lost its other open tasks; they come back with this one

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from farm.db.base import seconds as interval
 from farm.db.engine import rows_changed
-from farm.db.tables import Attempt, Job, Task
+from farm.db.tables import Attempt, Chunk, Job, Task
 from farm.errors import NotFoundError
 from farm.jobs import ledger, states
 from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState, TaskKind, TaskState
@@ -163,7 +163,7 @@ def end_attempt(session: Session, attempt: Attempt, task: Task, job: Job, after:
         .values(
             state=after,
             ended_at=func.clock_timestamp(),
-            garbage=after is not AttemptState.DONE,
+            garbage=after is not AttemptState.DONE or _unwanted(task, job),
             gpu_seconds=func.extract("epoch", func.clock_timestamp() - Attempt.started_at)
             if task.kind in (TaskKind.RENDER, TaskKind.CAST)
             else 0,
@@ -186,6 +186,32 @@ def end_attempt(session: Session, attempt: Attempt, task: Task, job: Job, after:
         reason=reason,
         data={"position": task.position, "kind": str(task.kind), "number": attempt.number},
     )
+
+
+def _unwanted(task: Task, job: Job) -> bool:
+    """Whether what the attempt made is of no use although it finished: a cancelled job has no deliverable."""
+    return task.kind is TaskKind.MERGE and job.state is JobState.CANCELLING
+
+
+def discard_results(session: Session, job: Job, *where: ColumnElement[bool]) -> None:
+    """Take the accepted results of chunks of a locked job away; the cleaner removes their objects."""
+    session.flush()
+    chosen = Chunk.job_id == job.id, Chunk.attempt_id.is_not(None), *where
+    session.execute(
+        update(Attempt)
+        .where(Attempt.id.in_(select(Chunk.attempt_id).where(*chosen)))
+        .values(garbage=True)
+        .execution_options(synchronize_session=False)
+    )
+    session.execute(
+        update(Chunk)
+        .where(*chosen)
+        .values(attempt_id=None, outputs=None, report=None)
+        .execution_options(synchronize_session=False)
+    )
+    for loaded in list(session.identity_map.values()):
+        if isinstance(loaded, Chunk) and loaded.job_id == job.id:
+            session.expire(loaded)
 
 
 def supersede(session: Session, job: Job, reason: str, *, where: Iterable[ColumnElement[bool]] = ()) -> list[str]:
@@ -212,6 +238,8 @@ def complete_stop(session: Session, job: Job) -> None:
     """PAUSING becomes PAUSED and CANCELLING becomes CANCELLED once no attempt runs."""
     if job.state in _STOPPING_BEFORE and not any_running(session, job):
         after, reason = _STOPPING_BEFORE[job.state]
+        if after is JobState.CANCELLED:  # a plan may have made chunks known since it was told to stop
+            move_tasks(session, job, states.OPEN_TASK_STATES, TaskState.CANCELLED, "The job was cancelled.")
         move_job(session, job, after, reason)
 
 

@@ -66,7 +66,7 @@ def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan) -> None:
     if same:
         advance(session, job)
         return
-    known.attempt_id = known.outputs = known.report = None
+    moves.discard_results(session, job, Chunk.position == chunk.position)
     moves.supersede(session, job, "The chunk was planned anew.", where=[Task.id == known.task_id])
     _reset(session, job, known.task_id, "The chunk was planned anew.")
     advance(session, job)

@@ -113,7 +113,7 @@ class JobRequest(Plain):
     @property
     def needs_cast(self) -> bool:
         """Whether anybody must be found in the plate before frames can be rendered."""
-        return self.recipe.changes_faces
+        return self.recipe.puts_in_faces
 
     def digest(self) -> str:
         """sha256 of what is asked; two requests with one digest ask for the same thing.

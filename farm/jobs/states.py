@@ -72,7 +72,7 @@ JOB_TRANSITIONS: Transitions = {
         for before in (_J.COMPLETED, _J.FAILED, _J.CANCELLED)
         for after in (_J.QUEUED, _J.RUNNING, _J.AWAITING_CAST, _J.MERGING)
     },
-    (_J.MERGING, _J.RUNNING): "a person requeued a chunk",
+    (_J.MERGING, _J.RUNNING): "a person requeued a chunk, or the result of one was lost",
     (_J.MERGING, _J.QUEUED): "a person requeued the job",
     (_J.RUNNING, _J.QUEUED): "a person requeued the job",
     (_J.AWAITING_CAST, _J.QUEUED): "a person requeued the job",

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from farm.errors import DiskFullError, InfrastructureError, NotFoundError
+from farm.errors import DamagedError, DiskFullError, InfrastructureError, NotFoundError
 
 BLOCK = 1 << 20
 
@@ -99,8 +99,8 @@ def missing(key: str) -> NotFoundError:
     return NotFoundError("The object does not exist.", where=key, do="It was never stored, or retention removed it.")
 
 
-def damaged(key: str) -> InfrastructureError:
-    return InfrastructureError(
+def damaged(key: str) -> DamagedError:
+    return DamagedError(
         "The object's bytes do not have the sha256 they were stored with.",
         where=key,
         do="It is fetched again; if that fails too, the stored copy is damaged and its task must be requeued.",

@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from farm import jobs
 from farm.db.engine import Sessions, transact
 from farm.errors import InfrastructureError
+from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
-from farm.jobs.replan import replan
+from farm.jobs.redecode import replan
 from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, Result, Slot
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,10 @@ class Control:
     def replan(self, lease: Lease, reason: str) -> bool:
         """Ask for a plan by full decode; False when the job already has one."""
         return self._insist(lambda session: replan(session, lease, reason))
+
+    def lose_result(self, lease: Lease, position: int, reason: str) -> bool:
+        """Have a chunk rendered again whose accepted result is lost; False when that was tried too often."""
+        return self._insist(lambda session: lose_result(session, lease, position, reason))
 
     def now(self) -> datetime:
         """The database's clock."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from farm.db.engine import make_engine, make_sessions
-from farm.errors import ErrorClass, FarmError, PlanMismatchError, StaleLeaseError, classify
+from farm.errors import ErrorClass, FarmError, LostResultError, PlanMismatchError, StaleLeaseError, classify
 from farm.jobs.policy import Policy
 from farm.jobs.wire import Claim, HeartbeatAnswer, Progress
 from farm.jobs.wire import Slot as Offer
@@ -129,7 +129,19 @@ class Slot:
             log.warning("the plan does not fit the plate; it is planned again by decoding", error=str(error))
         return again
 
+    def _rendered_again(self, claim: Claim, error: LostResultError) -> bool:
+        """Whether the lost chunk is rendered again, or the merge is somebody else's by now."""
+        try:
+            again = self._control.lose_result(claim.lease, error.position, str(error))
+        except StaleLeaseError:
+            return True
+        if again:
+            log.warning("the result of a chunk is lost; it is rendered again", error=str(error))
+        return again
+
     def _report(self, claim: Claim, error: Exception) -> None:
+        if isinstance(error, LostResultError) and self._rendered_again(claim, error):
+            return
         if isinstance(error, PlanMismatchError) and self._planned_again(claim, error):
             return
         error_class = classify(error)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from farm.errors import InfrastructureError
+from pathlib import Path
+
+from farm.errors import DamagedError, LostResultError, NotFoundError
 from farm.jobs.wire import ChunkDone, MergeResult, ObjectOut
 from farm.media.encoders import EncoderPlan
 from farm.media.writer import ChunkFacts
@@ -10,6 +12,7 @@ from farm.merger.join import ChunkFile
 from farm.merger.merge import merge as merge_chunks
 from farm.provenance.marks import aigc_mark
 from farm.store import keys
+from farm.store.base import ObjectInfo
 from farm.worker.task import TaskContext
 
 
@@ -40,14 +43,26 @@ def _chunk_file(context: TaskContext, chunk: ChunkDone, name: str, plan: Encoder
     context.heartbeat.check()
     output = chunk.outputs[name]
     path = context.folder / f"{name}-{chunk.position:06d}{plan.chunk_suffix}"
-    stored = context.store.get_file(output.key, path)
-    if stored.sha256 != output.sha256:
-        raise InfrastructureError(
-            "The store gave another object than the one that was accepted.",
+    if (stored := _fetched(context, output.key, path)) is None or stored.sha256 != output.sha256:
+        raise LostResultError(
+            "The accepted result of the chunk is gone from the store, or is another one by now.",
+            position=chunk.position,
             where=f"{context.where}, chunk {chunk.position}",
-            do="Requeue this chunk; if it recurs, check the store.",
+            do="It is rendered again; if that recurs, check the store.",
         )
     return ChunkFile(path, ChunkFacts.model_validate(output.facts))
+
+
+def _fetched(context: TaskContext, key: str, path: Path) -> ObjectInfo | None:
+    """The object as a file; None where it is gone or, at a second look too, damaged."""
+    for _ in range(2):
+        try:
+            return context.store.get_file(key, path)
+        except NotFoundError:
+            return None
+        except DamagedError:
+            continue
+    return None
 
 
 def _metadata(context: TaskContext) -> dict[str, str]:

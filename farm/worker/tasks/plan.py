@@ -7,11 +7,12 @@ from typing import Any
 from farm.chunker.cut import CutChunk, PlateCutter
 from farm.errors import InputError, PlanMismatchError
 from farm.faces.track import AFTER, BEFORE
-from farm.jobs.replan import BY_DECODING
+from farm.jobs.redecode import BY_DECODING
 from farm.jobs.wire import ChunkPlan, PlanResult
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
 from farm.media.facts import PlateFacts
+from farm.media.grow import grown
 from farm.media.sandbox import probe_safely
 from farm.media.timeline import Timeline
 from farm.store import keys
@@ -75,8 +76,9 @@ def _check_length(context: TaskContext, timeline: Timeline) -> None:
 
 def _encoders(context: TaskContext, facts: PlateFacts) -> dict[str, Any]:
     """The encoder plan of each deliverable: made once, so that every chunk's stream has the same headers."""
+    large = grown(facts, context.claim.job.recipe.scale)
     return {
-        name: chunk_encoder(deliverable(name), facts).model_dump(mode="json") for name in context.claim.job.deliverables
+        name: chunk_encoder(deliverable(name), large).model_dump(mode="json") for name in context.claim.job.deliverables
     }
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from farm.db.tables import Task
-from farm.jobs import moves
+from farm.db.tables import Plate
 from farm.jobs.commands import requeue
 from farm.jobs.report import hold
-from farm.jobs.states import TaskKind
 from farm.jobs.wire import Lease
 
 BY_DECODING = "plan_by_decoding"
@@ -28,9 +26,7 @@ def replan(session: Session, lease: Lease, reason: str) -> bool:
         return False
     why = f"Planned again by decoding the plate. {reason}"
     job.request = job.request | {"options": options | {BY_DECODING: True}}
-    # The chunks go too: a claim of one whose range is wrong would only fail again.
-    renders = Task.job_id == job.id, Task.kind == TaskKind.RENDER
-    moves.supersede(session, job, why, where=renders)
-    session.execute(delete(Task).where(*renders))
+    # A chunk of the refuted plan waits until the new one has come to it: a claim of it would only fail again.
+    session.execute(update(Plate).where(Plate.job_id == job.id).values(by_decode=True))
     requeue(session, job.id, actor="farm", what="job", reason=why)
     return True

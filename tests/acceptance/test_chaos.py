@@ -1,0 +1,28 @@
+"""A short round of fault injection; `make chaos` is the long one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.__main__ import run_scenario
+from tests.chaos.harness import ChaosFarm, chaos_farm
+from tests.chaos.scenarios import SCENARIOS, SHORT, Scenario
+
+SEED = 7
+
+
+@pytest.fixture(scope="module")
+def hurt_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosFarm]:
+    with chaos_farm(tmp_path_factory.mktemp("chaos")) as farm:
+        yield farm
+
+
+@pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s.name in SHORT], ids=lambda s: s.name)
+def test_nothing_is_lost(hurt_farm: ChaosFarm, scenario: Scenario) -> None:
+    assert run_scenario(hurt_farm, scenario, SEED) == ""
+
+
+def test_the_short_round_names_scenarios_that_exist() -> None:
+    assert set(SHORT) <= {scenario.name for scenario in SCENARIOS}

@@ -1,0 +1,113 @@
+"""What fault injection has found, each as a test of its kind."""
+
+from __future__ import annotations
+
+from sqlalchemy import select, text
+
+from farm import jobs
+from farm.db.engine import Sessions, transact
+from farm.db.tables import Attempt
+from farm.errors import ErrorClass
+from farm.jobs import JobState, TaskKind, TaskState
+from farm.jobs.lost import lose_result
+from farm.jobs.policy import Policy
+from farm.jobs.reconcile import StaleCleaner
+from tests.integration.jobs.hands import Hands, chunk
+from tests.integration.jobs.invariants import broken
+
+MOST = 3
+"""`max_attempts` of a request that does not say."""
+
+
+def garbage(sessions: Sessions) -> set[str]:
+    with sessions() as session:
+        return set(session.scalars(select(Attempt.id).where(Attempt.garbage)))
+
+
+def merging(hands: Hands, chunks: int = 2) -> str:
+    """A job whose chunks are all rendered."""
+    job = hands.submit()
+    hands.plan(chunks)
+    while (claim := hands.claim(TaskKind.RENDER)) is not None:
+        hands.finish(claim)
+    return job
+
+
+def test_a_chunk_that_a_plan_makes_known_after_the_cancel_is_cancelled_too(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    job = hands.submit()
+    plan = hands.must_claim(TaskKind.PLAN)
+    hands.publish(plan, 0)
+    assert hands.command("cancel", job) is JobState.CANCELLING
+    hands.publish(plan, 1)
+    hands.fail(plan, ErrorClass.INTERRUPTED)
+    assert hands.state(job) is JobState.CANCELLED
+    assert set(hands.tasks(job, TaskKind.RENDER)) == {TaskState.CANCELLED}
+    assert broken(sessions) == []
+
+
+def test_what_a_cancelled_merge_made_is_removed(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    job = merging(hands)
+    merge = hands.must_claim(TaskKind.MERGE)
+    hands.command("cancel", job)
+    hands.finish(merge)
+    assert hands.state(job) is JobState.CANCELLED
+    assert garbage(sessions) == {merge.lease.attempt_id}
+
+
+def test_results_of_chunks_that_are_rendered_again_are_removed(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    job = merging(hands)
+    hands.work()
+    with sessions() as session:
+        before = dict(session.execute(text("SELECT position, attempt_id FROM chunk")).all())
+    hands.command("requeue", job, what=1)
+    assert garbage(sessions) == {before[1]}
+    hands.work()
+    hands.command("requeue", job, what="job")
+    assert len(garbage(sessions)) == 3
+    removed: list[str] = []
+    cleaner = StaleCleaner(sessions, lambda found: removed.append(found.attempt_id), Policy(garbage_seconds=0))
+    cleaner.run_once()
+    assert set(removed) == garbage(sessions)
+    assert broken(sessions) == []
+
+
+def test_results_of_chunks_that_are_planned_anew_are_removed(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    job = hands.submit()
+    plan = hands.must_claim(TaskKind.PLAN)
+    hands.publish(plan, 0)
+    render = hands.must_claim(TaskKind.RENDER)
+    hands.finish(render)
+    transact(sessions, lambda s: jobs.publish_chunk(s, plan.lease, chunk(0, segment="1" * 64)))
+    assert garbage(sessions) == {render.lease.attempt_id}
+    assert hands.tasks(job, TaskKind.RENDER) == [TaskState.READY]
+
+
+def test_a_chunk_whose_result_is_lost_is_rendered_again(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    job = merging(hands)
+    merge = hands.must_claim(TaskKind.MERGE)
+    assert transact(sessions, lambda s: lose_result(s, merge.lease, 1, "The object does not exist."))
+    assert hands.state(job) is JobState.RUNNING
+    assert hands.tasks(job, TaskKind.RENDER) == [TaskState.DONE, TaskState.READY]
+    assert broken(sessions) == []
+    hands.work()
+    assert hands.state(job) is JobState.COMPLETED
+
+
+def test_a_store_that_keeps_losing_results_fails_the_job_in_the_end(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    job = merging(hands)
+    tries = 0
+    while True:
+        merge = hands.must_claim(TaskKind.MERGE)
+        if not transact(sessions, lambda s, lease=merge.lease: lose_result(s, lease, 0, "The object is gone.")):
+            break
+        tries += 1
+        hands.finish(hands.must_claim(TaskKind.RENDER))
+    assert tries == MOST
+    hands.fail(merge, ErrorClass.INPUT, "The object is gone.")
+    assert hands.state(job) is JobState.FAILED
