@@ -7,7 +7,7 @@ processor the same object runs on NumPy arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ Allocate = Callable[[tuple[int, ...], Any], Any]
 
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 _FULL = ("failed to allocate", "out of memory", "bad_alloc", "memoryallocation")
+GRAPHS = {"enable_cuda_graph": "1"}
+"""Record the work of a run once and replay it: for networks of many small kernels, whose launching costs more."""
 POISONED = ("illegal memory access", "unspecified launch failure", "misaligned address", "device-side assert")
 """Signs of an error after which every call of the process fails: the process has to be replaced."""
 
@@ -43,24 +45,24 @@ class Port:
 class BoundNetwork:
     """One session with a static batch. `provider` is the one that runs it, `skipped` those asked for before it."""
 
-    def __init__(self, session: Any, provider: str, skipped: tuple[ep.Skipped, ...], batch: int, name: str) -> None:
-        self.batch, self.provider, self.skipped, self.name = batch, provider, skipped, name
+    def __init__(
+        self, session: Any, provider: str, skipped: tuple[ep.Skipped, ...], batch: int, name: str, *, graphs: bool
+    ) -> None:
+        self.batch, self.provider, self.skipped, self.name, self.graphs = batch, provider, skipped, name, graphs
         self.inputs = [_port(value, batch) for value in session.get_inputs()]
         self.outputs = [_port(value, batch) for value in session.get_outputs()]
         self._session = session
-        self._options = runtime().RunOptions()
         self._binding = session.io_binding() if provider != ep.CPU else None
-        if self._binding is not None:
-            # The stream keeps the order; waiting for it here would leave the card idle between two calls.
-            self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self._options: dict[int, Any] = {}
 
     def buffers(self, allocate: Allocate) -> dict[str, Any]:
         """Fresh arrays for every input and output."""
         return {port.name: allocate(port.shape, port.dtype) for port in (*self.inputs, *self.outputs)}
 
-    def run(self, arrays: Mapping[str, Any]) -> None:
+    def run(self, arrays: Mapping[str, Any], graph: int = 0) -> None:
         """Read the inputs in `arrays` and fill the outputs there; each is C-contiguous and has the port's shape.
 
+        graph: the number under which the work for just these arrays is recorded and replayed, where `graphs`.
         On a card this returns before the work is done. Raises OutOfMemoryError, PoisonedContextError,
         InfrastructureError.
         """
@@ -74,9 +76,20 @@ class BoundNetwork:
                 self._binding.bind_input(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
             for port in self.outputs:
                 self._binding.bind_output(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
-            self._session.run_with_iobinding(self._binding, self._options)
+            self._session.run_with_iobinding(self._binding, self._told(graph))
         except Exception as error:
             raise device_error(error, f"model {self.name}") from error
+
+    def _told(self, graph: int) -> Any:
+        """Run options; made once for each graph."""
+        if graph not in self._options:
+            options = runtime().RunOptions()
+            # The stream keeps the order; waiting for it here would leave the card idle between two calls.
+            options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+            if self.graphs:
+                options.add_run_config_entry("gpu_graph_id", str(graph + 1))
+            self._options[graph] = options
+        return self._options[graph]
 
 
 def device_error(error: Exception, where: str) -> Exception:
@@ -100,10 +113,12 @@ def open_bound(
     stream: int | None = None,
     threads: int = 1,
     name: str = "network",
+    tuning: Mapping[str, str] | None = None,
 ) -> BoundNetwork:
     """Open `source` with its batch axis fixed to `batch`, by the first provider of `requested` that runs it.
 
-    stream: the CUDA stream (its address) on which a card's providers work. Raises RecipeError, with every provider's
+    stream: the CUDA stream (its address) on which a card's providers work. tuning: options of the CUDA provider instead
+    of the farm's, `GRAPHS` for one. Raises RecipeError, with every provider's
     reason, where none can; OutOfMemoryError where the device is full.
     """
     axes = _free_axes(source)
@@ -113,15 +128,17 @@ def open_bound(
             skipped.append(ep.Skipped(provider, "not in this build of ONNX Runtime"))
             continue
         try:
-            session = _open(source, batch, axes, provider, settings or ep.ProviderSettings(), stream, threads)
+            told = _told(provider, settings or ep.ProviderSettings(), stream, tuning or {})
+            session = _open(source, batch, axes, told, threads)
         except Exception as error:
-            told = device_error(error, f"model {name}")
-            if isinstance(told, OutOfMemoryError | PoisonedContextError):
-                raise told from error
+            known = device_error(error, f"model {name}")
+            if isinstance(known, OutOfMemoryError | PoisonedContextError):
+                raise known from error
             skipped.append(ep.Skipped(provider, short(error)))
             continue
         if session.get_providers()[0] == provider:
-            return BoundNetwork(session, provider, tuple(skipped), batch, name)
+            graphs = told[1].get("enable_cuda_graph") == "1"
+            return BoundNetwork(session, provider, tuple(skipped), batch, name, graphs=graphs)
         skipped.append(ep.Skipped(provider, "ONNX Runtime could not start it on this machine"))
     why = "; ".join(f"{skip.provider}: {skip.why}" for skip in skipped)
     raise RecipeError(
@@ -131,15 +148,16 @@ def open_bound(
     )
 
 
-def _open(
-    source: Source,
-    batch: int,
-    axes: Sequence[str],
-    provider: str,
-    settings: ep.ProviderSettings,
-    stream: int | None,
-    threads: int,
-) -> Any:
+def _told(provider: str, settings: ep.ProviderSettings, stream: int | None, tuning: Mapping[str, str]) -> ep.Setup:
+    name, options = ep.setup(provider, settings)
+    if provider == ep.CUDA:
+        options = {**options, **tuning}
+    if provider != ep.CPU and stream is not None:
+        options = {**options, "user_compute_stream": str(stream)}
+    return name, options
+
+
+def _open(source: Source, batch: int, axes: Sequence[str], told: ep.Setup, threads: int) -> Any:
     ort = runtime()
     options = ort.SessionOptions()
     options.log_severity_level = 3
@@ -149,12 +167,10 @@ def _open(
     # Static shapes let the shape arithmetic be folded away; left in, it costs copies between host and card.
     for axis in axes:
         options.add_free_dimension_override_by_name(axis, batch)
-    name, told = ep.setup(provider, replace(settings, device=0))
-    if provider != ep.CPU:
+    chain: list[Any] = [told]
+    if told[0] != ep.CPU:
         ort.preload_dlls()
-        if stream is not None:
-            told = {**told, "user_compute_stream": str(stream)}
-    chain: list[Any] = [(name, told)] if provider == ep.CPU else [(name, told), (ep.CPU, {})]
+        chain.append((ep.CPU, {}))
     session = ort.InferenceSession(source if isinstance(source, bytes) else str(source), options, providers=chain)
     session.disable_fallback()
     return session

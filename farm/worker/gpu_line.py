@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
@@ -51,7 +51,7 @@ def run_line(
     times: StageTimes,
     *,
     depth: int = DEPTH,
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """Batches of all lanes, looked at, swapped and finished on the card; each lane's in its own order.
 
     look, swap: give work to their stream, in threads of their own. finished: waits until the card is done with a batch;

@@ -40,17 +40,31 @@ class FrameBatch:
 
 
 class BatchPool:
-    """All the frame memory of a slot: `take` waits until a batch was given back."""
+    """All the frame memory of a slot. `take` waits until a batch was given back, and says None after `stop`."""
 
     def __init__(self, surface: Surface, batch: int, count: int) -> None:
         cp = cupy()
         self.surface, self.batch = surface, batch
-        self._free: queue.SimpleQueue[Array] = queue.SimpleQueue()
-        for _ in range(count):
-            self._free.put(cp.empty((batch, surface.rows, surface.width), surface.dtype))
+        self._all = [cp.empty((batch, surface.rows, surface.width), surface.dtype) for _ in range(count)]
+        self._free: queue.SimpleQueue[Array | None] = queue.SimpleQueue()
+        self.start()
 
-    def take(self) -> FrameBatch:
-        return FrameBatch(self._free.get())
+    def start(self) -> None:
+        """Count every batch as free; for a new run, when no lane of the last one is left."""
+        self._free = queue.SimpleQueue()
+        for array in self._all:
+            self._free.put(array)
+
+    def stop(self) -> None:
+        """Let every lane that waits, or will wait, come to its end."""
+        self._free.put(None)
+
+    def take(self) -> FrameBatch | None:
+        array = self._free.get()
+        if array is None:
+            self._free.put(None)
+            return None
+        return FrameBatch(array)
 
     def give_back(self, batch: FrameBatch) -> None:
         self._free.put(batch.array)
@@ -65,6 +79,8 @@ def lane(
     """
     feed = _HardwareFeed(pool.surface) if decoder == nvdec.NVDEC else _HostFeed(pool)
     batch = pool.take()
+    if batch is None:
+        return
     for picture in nvdec.pictures(path, decoder, start=first):
         pts = picture.pts
         if pts is None or (first is not None and pts < first):
@@ -77,6 +93,9 @@ def lane(
             batch.ready = feed.mark()
             yield batch
             batch = pool.take()
+            if batch is None:
+                feed.close()
+                return
     if len(batch):
         batch.ready = feed.mark()
         yield batch

@@ -14,7 +14,7 @@ from farm.faces.cuda.surface import Floats, Surface
 from farm.faces.cuda.yunet import HEADS, MOST
 from farm.faces.landmarks import COUNT
 from farm.faces.mesh import VERTICES
-from farm.inference.bound import BoundNetwork
+from farm.inference.buckets import Buckets
 from farm.inference.spec import ModelSpec
 
 _MARGIN = 1.5
@@ -54,16 +54,19 @@ class Looker:
 
     Parameters
     ----------
-    detector, landmarker: static networks whose batches need not be alike; their specs say the tensors.
+    detector, landmarker: networks with room for a batch of frames, and for as many faces as are to be run at once;
+        their specs say the tensors. rough: the landmarker for the first pass, which only places the crop of the
+        second; half precision is enough there. None uses the same for both.
     """
 
     def __init__(
         self,
         kernels: Kernels,
         surface: Surface,
-        detector: tuple[BoundNetwork, ModelSpec],
-        landmarker: tuple[BoundNetwork, ModelSpec],
+        detector: tuple[Buckets, ModelSpec],
+        landmarker: tuple[Buckets, ModelSpec],
         *,
+        rough: Buckets | None = None,
         least_score: float = _LEAST_SCORE,
     ) -> None:
         self._kernels = kernels
@@ -77,12 +80,11 @@ class Looker:
         self._level = spec.inputs[0]
         self._crop_side = int(self._level.shape[1])
         self._packing = Packing.of(self._level)
+        self._rough = rough or self._landmarker
         self._points, self._logits = (output.in_graph for output in spec.outputs[:2])
-        self._squares = self._detector.buffers(kernels.empty)
-        self._levels = self._landmarker.buffers(kernels.empty)
 
     def look(self, frames: Array, count: int) -> Found:
-        """The first `count` of `frames` (batch, rows, width); at most the detector's batch."""
+        """The first `count` of `frames` (batch, rows, width); at most the detector's capacity."""
         found, faces = self._detected(frames, count)
         kept = np.minimum(found, MOST)
         frame_of = np.repeat(np.arange(count, dtype=np.int32), kept)
@@ -90,34 +92,34 @@ class Looker:
         factor = np.array(self._letterbox.factor)
         box = listed[:, 1:5].astype(np.float64) * np.tile(factor, 2)
         five = listed[:, 5:].reshape(-1, 5, 2).astype(np.float64) * factor
-        rough, _ = self._landmarks(frames, frame_of, first_crops(box, five, self._crop_side))
-        points, presence = self._landmarks(frames, frame_of, next_crops(rough, self._crop_side))
+        rough, _ = self._landmarks(self._rough, frames, frame_of, first_crops(box, five, self._crop_side))
+        points, presence = self._landmarks(self._landmarker, frames, frame_of, next_crops(rough, self._crop_side))
         return Found(frame_of, listed[:, 0], box, points, presence, int((found - kept).sum()))
 
     def _detected(self, frames: Array, count: int) -> tuple[NDArray[np.int32], Floats]:
-        box, arrays = self._letterbox, self._squares
+        box, arrays = self._letterbox, self._detector.arrays
         target = arrays[self._seen.in_graph]
         self._kernels.crop(
             frames, self._surface, box.plan(count), self._square, target, side=box.side, filled=box.filled
         )
-        self._detector.run(arrays)
+        self._detector.run(count)
         return self._kernels.faces([arrays[name] for name in HEADS], count, self._least)
 
     def _landmarks(
-        self, frames: Array, frame_of: NDArray[np.int32], to_frame: NDArray[np.float64]
+        self, network: Buckets, frames: Array, frame_of: NDArray[np.int32], to_frame: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Points (n, 478, 3) in frame pixels and presence (n,)."""
-        batch, arrays = self._landmarker.batch, self._levels
+        room, arrays = network.capacity, network.arrays
         points, logits = [np.zeros((0, COUNT, 3))], [np.zeros(0)]
-        for start in range(0, len(frame_of), batch):
-            some = np.s_[start : start + batch]
+        for start in range(0, len(frame_of), room):
+            some = np.s_[start : start + room]
             plan = crop_plan(frame_of[some], to_frame[some])
             target = arrays[self._level.in_graph]
             self._kernels.crop(frames, self._surface, plan, self._packing, target, side=self._crop_side)
-            self._landmarker.run(arrays)
-            made = self._kernels.download(arrays[self._points]).reshape(batch, COUNT, 3)[: len(plan)]
+            network.run(len(plan))
+            made = self._kernels.download(arrays[self._points][: len(plan)]).reshape(len(plan), COUNT, 3)
             points.append(_placed(made.astype(np.float64), to_frame[some]))
-            logits.append(self._kernels.download(arrays[self._logits]).reshape(batch, -1)[: len(plan), 0])
+            logits.append(self._kernels.download(arrays[self._logits][: len(plan)]).reshape(len(plan), -1)[:, 0])
         return np.concatenate(points), 1 / (1 + np.exp(-np.concatenate(logits).astype(np.float64)))
 
 

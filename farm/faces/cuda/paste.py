@@ -71,6 +71,28 @@ def paste(
         _blend(frame, surface, (left, top, right, bottom), grid.weight, rgb)
 
 
+def coverage(surface: Surface, plan: PastePlan, count: int, mask: Floats) -> NDArray[np.bool_]:
+    """Which samples of `count` frames a paste may change: bool (count, rows, width); all others keep their bits."""
+    touched = np.zeros((count, surface.rows, surface.width), bool)
+    for index in range(len(plan)):
+        left, top, right, bottom = (int(v) for v in plan.box[index])
+        if left >= right or top >= bottom:
+            continue
+        box = (left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN)
+        heard = _Grid.of(plan.affine[index], box, mask).weight > 0
+        frame = touched[plan.frame_of[index]]
+        frame[top:bottom, left:right] |= heard[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]
+        rows, columns = (bottom - top) // 2, (right - left) // 2
+        chroma = frame[surface.height :].reshape(surface.height // 2, surface.width // 2, 2)
+        target = chroma[top // 2 : bottom // 2, left // 2 : right // 2]
+        for j, dy in enumerate((-1, 0, 1, 2)):
+            for i, dx in enumerate((-1, 0, 1, 2)):
+                if surface.code[27 + i] * surface.code[31 + j] > 0:
+                    taken = np.s_[_MARGIN + dy :: 2, _MARGIN + dx :: 2]
+                    target |= heard[taken][:rows, :columns, None]
+    return touched
+
+
 def woven(pictures: NDArray[np.floating], phases: int) -> Floats:
     """The phase pictures of one crop (b², 3, m, m) as one (side, side, 3), float32."""
     small = pictures.shape[2]

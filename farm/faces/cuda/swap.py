@@ -15,7 +15,7 @@ from farm.faces.cuda.paste import paste_plan
 from farm.faces.cuda.surface import Floats, Surface
 from farm.faces.cuda.yunet import MOST
 from farm.faces.neural_masks import box_mask
-from farm.inference.bound import BoundNetwork
+from farm.inference.buckets import Buckets
 from farm.inference.spec import ModelSpec
 from farm.inference.templates import template
 
@@ -49,14 +49,14 @@ class Faces:
 class SwapStep:
     """One swapper over frames of one surface. All faces of a frame are cut out before the first is laid back.
 
-    `pictures` and `slots` count what the network was given and had room for: their ratio is the batch fill.
+    `network` needs room for the pictures of one frame: at least `pictures_needed`.
     """
 
     def __init__(
         self,
         kernels: Kernels,
         surface: Surface,
-        network: BoundNetwork,
+        network: Buckets,
         spec: ModelSpec,
         settings: SwapSettings | None = None,
     ) -> None:
@@ -75,25 +75,18 @@ class SwapStep:
         self._packing, self._unpacking = Packing.of(target), Packing.of(output)
         self._template = template(target.template, self._side)
         self._names = (target.in_graph, spec.input("source").in_graph, output.in_graph)
-        self._reserve()
+        self._given, self._told, self._made = (network.arrays[name] for name in self._names)
+        self._capacity = network.capacity // self._phases**2
+        self._table = kernels.empty((self._capacity, 8), np.float32)
         mask = box_mask(self._side, blur=settings.blur)[0]
         self._mask = kernels.empty(mask.shape, np.float32)
         kernels.upload(mask, self._mask)
-        self.pictures = self.slots = 0
 
-    def _reserve(self) -> None:
-        """Room for the faces of at least one frame, in whole network batches."""
-        batch, boost = self._network.batch, self._phases**2
-        pictures = -(-max(MOST * boost, batch) // batch) * batch
-        self._capacity = pictures // boost
-        ports = {port.name: port for port in (*self._network.inputs, *self._network.outputs)}
-        target, source, output = (ports[name] for name in self._names)
-        self._given = self._kernels.empty((pictures, *target.shape[1:]), target.dtype)
-        self._made = self._kernels.empty((pictures, *output.shape[1:]), output.dtype)
-        self._told = self._kernels.empty((pictures, *source.shape[1:]), source.dtype)
-        self._table = self._kernels.empty((self._capacity, 8), np.float32)
-        spare = [port for port in self._network.outputs if port.name not in self._names]
-        self._spare = {port.name: self._kernels.empty(port.shape, port.dtype) for port in spare}
+    @staticmethod
+    def pictures_needed(spec: ModelSpec, settings: SwapSettings) -> int:
+        """Pictures that one frame may ask of the network at once."""
+        side = spec.input("target").size
+        return MOST * ((settings.side or side) // side) ** 2
 
     def apply(self, frames: Array, faces: Faces) -> None:
         """Swap in place; on a card the work is only asked for when this returns."""
@@ -104,7 +97,7 @@ class SwapStep:
             start = stop
 
     def _group(self, frames: Array, faces: Faces) -> None:
-        boost, batch = self._phases**2, self._network.batch
+        boost = self._phases**2
         to_frame = similarities(self._template, faces.five)
         self._kernels.crop(
             frames,
@@ -116,13 +109,7 @@ class SwapStep:
             phases=self._phases,
         )
         self._kernels.upload(np.repeat(faces.source, boost, axis=0).astype(self._told.dtype), self._told)
-        pictures = len(faces) * boost
-        for start in range(0, pictures, batch):
-            part = np.s_[start : start + batch]
-            arrays = dict(zip(self._names, (self._given[part], self._told[part], self._made[part]), strict=True))
-            self._network.run({**arrays, **self._spare})
-            self.slots += batch
-        self.pictures += pictures
+        self._network.run(len(faces) * boost)
         count = len(faces)
         self._kernels.match(
             self._given,

@@ -1,0 +1,70 @@
+"""The same frames through the NumPy twins with ONNX Runtime's CPU provider, and through the card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.gpu_encode import _joined
+from bench.gpu_material import SURFACE, identity
+from farm.faces.cuda.backend import Kernels, NumpyKernels
+from farm.faces.cuda.device import CudaKernels, cupy
+from farm.faces.cuda.look import Looker, similarities
+from farm.faces.cuda.paste import coverage, paste_plan
+from farm.faces.cuda.swap import Faces, SwapStep
+from farm.faces.neural_masks import box_mask
+from farm.inference import providers as ep
+from farm.inference.bound import Source, open_bound
+from farm.inference.buckets import Buckets
+from farm.inference.catalogue import Catalogue
+from farm.inference.half import half_bytes
+from farm.inference.templates import template
+from farm.media import nvdec
+from farm.resources import resource
+
+FRAMES = 2
+
+
+def compare(plate: Path, swapper: Path) -> dict[str, Any]:
+    """PSNR (dB) where either side changed a sample, and how many samples differ where the mask is 0."""
+    nvdec.claim_primary_context()
+    frames = np.stack([_joined(p) for p, _ in zip(nvdec.pictures(plate, nvdec.CPU), range(FRAMES), strict=False)])
+    host, _ = _rendered(NumpyKernels(), ep.CPU, frames.copy(), swapper)
+    card, touched = _rendered(CudaKernels(), ep.CUDA, cupy().asarray(frames), swapper)
+    changed = (host != frames) | (card != frames)
+    error = (host.astype(np.float64) - card)[changed]
+    return {
+        "psnr": float(10 * np.log10(255**2 / np.mean(error**2))),
+        "most": float(np.abs(error).max()),
+        "changed": float(changed.mean()),
+        "outside": int((card != frames)[~touched].sum()),
+    }
+
+
+def _rendered(kernels: Kernels, provider: str, frames: Any, swapper: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The frames, and where the mask lets them be changed."""
+    catalogue = Catalogue.load(resource("models"))
+    weights = Path(str(resource("models"))) / "weights"
+    yunet, points, swap = (catalogue.spec(name) for name in ("yunet", "face-landmarks-478", "inswapper-128"))
+
+    def opened(source: Source, capacity: int) -> Buckets:
+        network = open_bound(source, FRAMES, requested=[provider], stream=kernels.stream, threads=8)
+        return Buckets([network], capacity, kernels.empty)
+
+    eye, level = weights / yunet.files["fp32"].file, weights / points.files["fp32"].file
+    looker = Looker(
+        kernels,
+        SURFACE,
+        (opened(half_bytes(eye), FRAMES), yunet),
+        (opened(level, FRAMES), points),
+        rough=opened(half_bytes(level), FRAMES),
+    )
+    found = looker.look(frames, FRAMES)
+    step = SwapStep(kernels, SURFACE, opened(swapper, 32), swap)
+    source = np.broadcast_to(identity(), (len(found), 512))
+    step.apply(frames, Faces(found.frame_of, found.five, source))
+    to_frame = similarities(template("arcface_128", 128), found.five)
+    plan = paste_plan(SURFACE, found.frame_of, to_frame, 128)
+    return kernels.download(frames), coverage(SURFACE, plan, FRAMES, box_mask(128)[0])

@@ -1,0 +1,80 @@
+"""Any number of samples through networks of a few fixed batch sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from farm.inference.bound import Allocate, BoundNetwork
+
+_WARM_RUNS = 3
+"""The first run settles memory, the second is recorded as a graph, the third replays it."""
+
+
+def plan_buckets(count: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """(start, size) of the runs for `count` samples: full largest batches, then the smallest that holds the rest."""
+    ordered = sorted(sizes)
+    largest = ordered[-1]
+    runs = []
+    start = 0
+    while count - start > 0:
+        rest = count - start
+        size = largest if rest >= largest else next(size for size in ordered if size >= rest)
+        runs.append((start, size))
+        start += size
+    return runs
+
+
+class Buckets:
+    """One network at several batch sizes over common arrays: fill `arrays[input][:n]`, `run(n)`, read the outputs.
+
+    All runs are made by one thread of its own: ONNX Runtime keeps recorded graphs and memory by thread. `samples` and
+    `slots` count what was asked for and what was computed; their ratio is the fill.
+    """
+
+    def __init__(self, networks: Sequence[BoundNetwork], capacity: int, allocate: Allocate) -> None:
+        self._networks = {network.batch: network for network in networks}
+        self.sizes = sorted(self._networks)
+        largest = self.sizes[-1]
+        self.capacity = -(-capacity // largest) * largest
+        ports = {port.name: port for network in networks for port in (*network.inputs, *network.outputs)}
+        self.arrays: dict[str, Any] = {
+            name: allocate((self.capacity, *port.shape[1:]), port.dtype) for name, port in ports.items()
+        }
+        self.samples = self.slots = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="buckets")
+        self._thread.submit(self._warm).result()
+
+    @property
+    def provider(self) -> str:
+        return self._networks[self.sizes[-1]].provider
+
+    @property
+    def fill(self) -> float:
+        return self.samples / self.slots if self.slots else 1.0
+
+    def run(self, count: int) -> None:
+        """Run the first `count` samples; at most `capacity`."""
+        runs = plan_buckets(count, self.sizes)
+        self._thread.submit(self._run_all, runs).result()
+        self.slots += sum(size for _, size in runs)
+        self.samples += count
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    def _run_all(self, runs: list[tuple[int, int]]) -> None:
+        for start, size in runs:
+            self._run(start, size)
+
+    def _run(self, start: int, size: int) -> None:
+        part = {name: array[start : start + size] for name, array in self.arrays.items()}
+        self._networks[size].run(part, graph=start)
+
+    def _warm(self) -> None:
+        """Every run that `run` can ask for, so that memory and graphs are settled before other threads use the card."""
+        for start in range(0, self.capacity, self.sizes[-1]):
+            for size in self.sizes:
+                for _ in range(_WARM_RUNS if self._networks[size].graphs else 1):
+                    self._run(start, size)
