@@ -14,9 +14,8 @@ from sqlalchemy.orm import Session
 from farm import jobs
 from farm.db.engine import Sessions, transact
 from farm.errors import InfrastructureError
-from farm.jobs.lost import lose_result
+from farm.jobs.fleet import release_slot
 from farm.jobs.policy import Policy
-from farm.jobs.redecode import replan
 from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, Result, Slot
 
 log = structlog.get_logger(__name__)
@@ -37,9 +36,20 @@ class Control:
         self._sessions = sessions
         self._policy = policy
         self._sleep = sleep
+        self._unsure = False
 
     def claim(self, slot: Slot) -> Claim | None:
-        return transact(self._sessions, lambda session: jobs.claim(session, slot, self._policy))
+        """For a slot that has nothing. What an earlier claim got whose answer was lost is handed back first."""
+
+        def work(session: Session) -> Claim | None:
+            if self._unsure:
+                release_slot(session, slot.worker_id, slot.number)
+            self._unsure = True
+            return jobs.claim(session, slot, self._policy)
+
+        claimed = transact(self._sessions, work)
+        self._unsure = False
+        return claimed
 
     def heartbeat(self, lease: Lease, progress: Progress) -> HeartbeatAnswer:
         return transact(self._sessions, lambda session: jobs.heartbeat(session, lease, progress, self._policy))
@@ -59,13 +69,9 @@ class Control:
     def fail(self, lease: Lease, error_class: str, message: str) -> None:
         self._insist(lambda session: jobs.fail(session, lease, error_class, message, self._policy))
 
-    def replan(self, lease: Lease, reason: str) -> bool:
-        """Ask for a plan by full decode; False when the job already has one."""
-        return self._insist(lambda session: replan(session, lease, reason))
-
-    def lose_result(self, lease: Lease, position: int, reason: str) -> bool:
-        """Have a chunk rendered again whose accepted result is lost; False when that was tried too often."""
-        return self._insist(lambda session: lose_result(session, lease, position, reason))
+    def replan(self, lease: Lease, reason: str) -> None:
+        """Ask for a plan by full decode; InputError when the job already has one."""
+        self._insist(lambda session: jobs.replan(session, lease, reason))
 
     def now(self) -> datetime:
         """The database's clock."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from farm.db.engine import make_engine, make_sessions
-from farm.errors import ErrorClass, FarmError, LostResultError, PlanMismatchError, StaleLeaseError, classify
+from farm.errors import ErrorClass, FarmError, InputError, LostResultError, PlanMismatchError, StaleLeaseError, classify
 from farm.jobs.policy import Policy
 from farm.jobs.wire import Claim, HeartbeatAnswer, Progress
 from farm.jobs.wire import Slot as Offer
@@ -101,6 +101,8 @@ class Slot:
                     self._store.delete_prefix(prefix)
                 with suppress(StaleLeaseError):  # a job that is paused or cancelled waits to hear that this has stopped
                     self._control.fail(lease, ErrorClass.INTERRUPTED, str(error))
+            except PlanMismatchError as error:
+                self._plan_again(claim, error)
             except Exception as error:
                 self._report(claim, error)
 
@@ -119,15 +121,14 @@ class Slot:
             self._drains_since = time.monotonic()
         return time.monotonic() - self._drains_since >= self._settings.drain_seconds
 
-    def _planned_again(self, claim: Claim, error: PlanMismatchError) -> bool:
-        """Whether the job gets a new plan because of the error, or is somebody else's by now."""
+    def _plan_again(self, claim: Claim, mismatch: PlanMismatchError) -> None:
+        log.warning("the plan does not fit the plate; it is planned again by decoding", error=str(mismatch))
         try:
-            again = self._control.replan(claim.lease, str(error))
+            self._control.replan(claim.lease, str(mismatch))
         except StaleLeaseError:
-            return True
-        if again:
-            log.warning("the plan does not fit the plate; it is planned again by decoding", error=str(error))
-        return again
+            pass  # it is somebody else's by now
+        except InputError as error:
+            self._report(claim, error)
 
     def _rendered_again(self, claim: Claim, error: LostResultError) -> bool:
         """Whether the lost chunk is rendered again, or the merge is somebody else's by now."""
@@ -141,8 +142,6 @@ class Slot:
 
     def _report(self, claim: Claim, error: Exception) -> None:
         if isinstance(error, LostResultError) and self._rendered_again(claim, error):
-            return
-        if isinstance(error, PlanMismatchError) and self._planned_again(claim, error):
             return
         error_class = classify(error)
         if error_class is ErrorClass.UNKNOWN:

@@ -7,7 +7,6 @@ from typing import Any
 from farm.chunker.cut import CutChunk, PlateCutter
 from farm.errors import InputError, PlanMismatchError
 from farm.faces.track import AFTER, BEFORE
-from farm.jobs.redecode import BY_DECODING
 from farm.jobs.wire import ChunkPlan, PlanResult
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
@@ -44,7 +43,7 @@ def plan(context: TaskContext) -> PlanResult:
 
     shared = {"before": before, "after": after, "encoders": _encoders(context, facts)}
     try:
-        return _cut(context, cutter(by_decoding=bool(job.options.get(BY_DECODING))), shared)
+        return _cut(context, cutter(by_decoding=context.claim.plan_by_decode), shared)
     except PlanMismatchError:
         return _cut(context, cutter(by_decoding=True), shared)
 
