@@ -10,10 +10,13 @@ from sqlalchemy import CursorResult, Engine, Executable, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
-from farm.errors import InfrastructureError
+from farm.errors import FarmError, InfrastructureError
 
 T = TypeVar("T")
 Sessions = sessionmaker[Session]
+
+# classes of SQLSTATE for bad data, broken constraints, unknown names or features: trying again will not help
+_OUR_FAULT = frozenset({"22", "23", "42", "0A"})
 
 # serialization failure, deadlock, lock timeout: the transaction did nothing and may be run again
 _RETRY_STATES = frozenset({"40001", "40P01", "55P03"})
@@ -69,7 +72,8 @@ def transact(
 
     Deadlocks, serialization failures and lost connections are retried with growing pauses (0.05 s, doubled). After a
     lost connection a commit may have happened unseen: every use case of `farm.jobs` may be called twice, so that does
-    no harm. Anything else that the database refuses is raised as InfrastructureError.
+    no harm. Anything else that the database refuses is raised as InfrastructureError, or as a plain FarmError where the
+    statement or its data are at fault.
     """
     for attempt in range(1, tries + 1):
         try:
@@ -77,11 +81,7 @@ def transact(
                 return work(session)
         except DBAPIError as error:
             if attempt == tries or not _may_retry(error):
-                raise InfrastructureError(
-                    f"The database refused: {type(error.orig).__name__} {_sqlstate(error)}".strip(),
-                    where="PostgreSQL",
-                    do="See that it runs and accepts connections (farm doctor); the farm tries again by itself.",
-                ) from error
+                raise _refusal(error) from error
             sleep(0.05 * 2 ** (attempt - 1))
     raise AssertionError("unreachable")
 
@@ -91,6 +91,18 @@ def rows_changed(session: Session, statement: Executable, parameters: dict[str, 
     result = session.execute(statement, parameters)
     assert isinstance(result, CursorResult)  # noqa: S101  (narrows the type: a changing statement has a cursor)
     return result.rowcount
+
+
+def _refusal(error: DBAPIError) -> FarmError:
+    state = _sqlstate(error)
+    what = f"The database refused: {type(error.orig).__name__} {state}".strip()
+    if state[:2] in _OUR_FAULT:
+        return FarmError(what, where="PostgreSQL", do="See that program and schema are of one version (farm migrate).")
+    return InfrastructureError(
+        what,
+        where="PostgreSQL",
+        do="See that it runs and accepts connections (farm doctor); the farm tries again by itself.",
+    )
 
 
 def _sqlstate(error: DBAPIError) -> str:

@@ -15,6 +15,7 @@ from farm import jobs
 from farm.db.engine import Sessions, transact
 from farm.errors import InfrastructureError
 from farm.jobs.fleet import release_slot
+from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
 from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, Result, Slot
 
@@ -72,6 +73,10 @@ class Control:
     def replan(self, lease: Lease, reason: str) -> None:
         """Ask for a plan by full decode; InputError when the job already has one."""
         self._insist(lambda session: jobs.replan(session, lease, reason))
+
+    def lose_result(self, lease: Lease, position: int, reason: str) -> bool:
+        """Have a chunk rendered again whose accepted result is lost; False when that was tried too often."""
+        return self._insist(lambda session: lose_result(session, lease, position, reason))
 
     def now(self) -> datetime:
         """The database's clock."""

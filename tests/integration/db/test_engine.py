@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from farm.db.engine import Sessions, transact
-from farm.errors import InfrastructureError, InputError
+from farm.errors import ErrorClass, FarmError, InfrastructureError, InputError, classify
 
 
 def test_a_lost_connection_is_one_retry(sessions: Sessions) -> None:
@@ -27,9 +27,16 @@ def test_a_lost_connection_is_one_retry(sessions: Sessions) -> None:
     assert slept == [0.05]
 
 
-def test_what_cannot_be_retried_is_an_infrastructure_error(sessions: Sessions) -> None:
-    with pytest.raises(InfrastructureError, match="42P01"):
+def test_a_server_that_is_in_the_way_is_an_infrastructure_error(sessions: Sessions) -> None:
+    cancel = "DO $$ BEGIN RAISE query_canceled; END $$"
+    with pytest.raises(InfrastructureError, match="57014"):
+        transact(sessions, lambda session: session.execute(text(cancel)), sleep=lambda _: None)
+
+
+def test_a_wrong_statement_is_no_infrastructure_error_that_would_be_tried_for_ever(sessions: Sessions) -> None:
+    with pytest.raises(FarmError, match="42P01") as refused:
         transact(sessions, lambda session: session.execute(text("SELECT * FROM nowhere")), sleep=lambda _: None)
+    assert classify(refused.value) is ErrorClass.UNKNOWN
 
 
 def test_serialization_failures_are_retried_until_the_limit(sessions: Sessions) -> None:
