@@ -183,8 +183,12 @@ class Client:
         return WorkerList.model_validate(self._call("GET", "/workers", again=True).json())
 
     def command(self, job_id: str, command: str, reason: str = "") -> JobOut:
-        """cancel, pause, resume or requeue a job."""
+        """cancel, pause or resume a job, or requeue what failed of it."""
         return JobOut.model_validate(self._call("POST", f"/jobs/{job_id}/{command}", json={"reason": reason}).json())
+
+    def operate(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """One of the API's operations (`farm.api.operating`), by its path below /api/v1; its answer as plain data."""
+        return self._call(method, path, json=body, again=method == "GET").json()
 
     def choose_mapping(self, job_id: str, mapping: Mapping[str, Any]) -> JobOut:
         """Decide who gets which identity, for a job that waits for it."""

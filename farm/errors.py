@@ -107,7 +107,7 @@ class DamagedError(InfrastructureError):
 class LostResultError(InfrastructureError):
     """The accepted result of the chunk at `position` is gone or damaged."""
 
-    def __init__(self, what: str, *, position: int, where: str = "", do: str = "") -> None:
+    def __init__(self, what: str, *, position: int = 0, where: str = "", do: str = "") -> None:
         super().__init__(what, where=where, do=do)
         self.position = position
 

@@ -108,6 +108,15 @@ class Settings(BaseSettings):
     stale_upload_hours: int = Field(
         default=24, ge=1, description="Unfinished uploads older than this are dropped, hours."
     )
+    retain_working_days: int | None = Field(
+        default=7, ge=0, description="Segments and chunk results of a job are kept so long after its end, days."
+    )
+    retain_inputs_days: int | None = Field(
+        default=None, ge=0, description="Plates, pictures and identities are kept so long, days; unset: for ever."
+    )
+    retain_deliverables_days: int | None = Field(
+        default=None, ge=0, description="Deliverables are kept so long after a job's end, days; unset: for ever."
+    )
 
     api_host: str = Field(default="127.0.0.1", description="Address that the API listens on.")
     api_port: int = Field(default=0, ge=0, le=65_535, description="Port that the API listens on; 0: any free one.")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
+from pydantic import BaseModel
+
+from farm.api.operations import BODIES
 from farm.api.problems import MEDIA_TYPE, Problem
 from farm.api.schemas import CommandIn, JobIn
 from farm.faces.mapping import MappingRequest
@@ -55,7 +58,8 @@ def finish(spec: dict[str, Any] | str) -> dict[str, Any] | str:
     """Add to the generated document what the generator cannot know."""
     assert isinstance(spec, dict)  # noqa: S101  # it is a string for YAML only
     schemas = spec.setdefault("components", {}).setdefault("schemas", {})
-    for model in (Problem, JobIn, CommandIn, MappingRequest):
+    models: tuple[type[BaseModel], ...] = (Problem, JobIn, CommandIn, MappingRequest, *BODIES.values())
+    for model in models:
         schema = model.model_json_schema(ref_template=_REF)
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema
@@ -63,6 +67,9 @@ def finish(spec: dict[str, Any] | str) -> dict[str, Any] | str:
     for path, operations in paths.items():
         if path.startswith("/api/v1/jobs/") and "post" in operations:
             operations["post"]["requestBody"] = _MAPPING_BODY if path.endswith("/mapping") else _COMMAND_BODY
+        if path in BODIES:
+            reference = _REF.format(model=BODIES[path].__name__)
+            operations["post"]["requestBody"] = {"content": {"application/json": {"schema": {"$ref": reference}}}}
     submit = paths["/api/v1/jobs"]["post"]
     submit["requestBody"] = _SUBMIT_BODY
     submit.setdefault("parameters", []).append(_header("Idempotency-Key", "Makes a repeated request harmless"))

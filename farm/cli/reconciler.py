@@ -26,16 +26,19 @@ from farm.jobs.reconcile import (
     Service,
     StaleCleaner,
     Waker,
+    WebhookSender,
     WorkerReaper,
 )
 from farm.jobs.states import TaskKind
 from farm.orphans import OrphanSweeper
 from farm.permits import PermitRenewer, Permits
+from farm.retention import Retention, ages
 from farm.settings import Settings, load_settings
 from farm.store import keys
 from farm.store.base import Store
 from farm.store.factory import open_store
 from farm.wakeups import Wakeups
+from farm.webhook_post import WebhookPost
 
 SWEEP_SECONDS = 3600.0
 
@@ -57,6 +60,8 @@ def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups:
         Waker(sessions, policy),
         LaneCloser(sessions, policy),
         StaleCleaner(sessions, lambda garbage: remove(store, garbage), policy),
+        WebhookSender(sessions, WebhookPost(private_hosts=settings.webhook_private_hosts), policy),
+        Retention(sessions, store, ages(settings), every=SWEEP_SECONDS),
         OrphanSweeper(sessions, store, age=timedelta(hours=settings.stale_upload_hours), every=SWEEP_SECONDS),
     ]
 

@@ -71,7 +71,7 @@ def register(session: Session, report: WorkerReport) -> None:
     session.execute(delete(SlotRow).where(SlotRow.worker_id == report.id))
     session.execute(insert(SlotRow), list(_slot_rows(report)))
     worker = session.get_one(Worker, report.id, populate_existing=True)
-    if worker.requested is RequestedState.RESTART:
+    if worker.requested in (RequestedState.RESTART, RequestedState.AWAKE):
         worker.requested = None
     ledger.note(session, "worker.state", worker_id=report.id, after=WorkerState.AWAKE, reason="It has started.")
 
@@ -97,6 +97,11 @@ def beat(session: Session, worker_id: str, state: WorkerState = WorkerState.AWAK
         ledger.note(session, "worker.state", worker_id=worker_id, before=before, after=state, reason=reason)
     worker.seen_at = func.clock_timestamp()
     return Wish(worker.requested, worker.after_task)
+
+
+def requested(session: Session, worker_id: str) -> RequestedState | None:
+    """What an operator wants of a worker that does not run. NotFoundError when it is not known."""
+    return _worker(session, worker_id).requested
 
 
 def request_state(
@@ -144,6 +149,19 @@ def hand_back(session: Session, worker_id: str, reason: str) -> int:
         except StaleLeaseError:
             continue  # it ended while this was looking
     return handed
+
+
+def release_slot(session: Session, worker_id: str, number: int) -> int:
+    """Hand back what a slot holds without knowing it: the answer to its claim was lost. Returns how many."""
+    held = session.scalars(
+        select(Attempt).where(
+            Attempt.worker_id == worker_id, Attempt.slot == number, Attempt.state == AttemptState.RUNNING
+        )
+    ).all()
+    for attempt in held:
+        with suppress(StaleLeaseError):  # it ended while this was looking
+            fail(session, lease_of(attempt), ErrorClass.INTERRUPTED, "The slot never heard that it had claimed it.")
+    return len(held)
 
 
 def bury(session: Session, worker_id: str, alive: Collection[int], *, policy: Policy = DEFAULT) -> int:

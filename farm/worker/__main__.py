@@ -18,6 +18,7 @@ import structlog
 
 from farm import log as farm_log
 from farm.db.engine import Sessions, make_engine, make_sessions
+from farm.db.enums import RequestedState
 from farm.settings import PREFIX, Settings, load_settings, required
 from farm.worker.devices import Card, find_cards, load_nvml
 from farm.worker.registry import Registration
@@ -66,25 +67,45 @@ class Running:
 
     def __init__(self, worker: CeleryWorker, sessions: Sessions, settings: Settings) -> None:
         self._worker = worker
+        self._asked: RequestedState | None = None
+        self._left = False
         self._process = self._start()
         self.registration = Registration(
             sessions, worker.id, worker.device, worker.slots, settings.worker_tags, lambda: self._process.pid
         )
 
     def tend(self) -> None:
+        """Look after the process, and do what an operator asks: RESTART and OFFLINE let its tasks end first."""
+        if self._left:
+            if self.registration.wanted() is not RequestedState.OFFLINE:
+                self._begin_again()
+            return
         code = self._process.poll()
+        if code is not None and self._asked is RequestedState.OFFLINE:
+            self._left = True
+            self.registration.leave("An operator told it to leave.")
+            return
         if code is not None:
             log.warning("celery worker ended; starting it again", worker=self._worker.id, exit_code=code)
-            self._process = self._start()
-            self.registration.restarted()
-        self.registration.tend()
+            self._begin_again()
+        wanted = self.registration.tend()
+        if self._asked is None and wanted in (RequestedState.RESTART, RequestedState.OFFLINE):
+            self._asked = wanted
+            self.ask_to_stop()
 
     def ask_to_stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
 
     def wait(self) -> None:
         self._process.wait()
-        self.registration.leave("It was told to stop.")
+        if not self._left:
+            self.registration.leave("It was told to stop.")
+
+    def _begin_again(self) -> None:
+        self._left, self._asked = False, None
+        self._process = self._start()
+        self.registration.restarted()
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A session of its own, so that a terminal's ctrl-C reaches this program alone, which then drains the workers.

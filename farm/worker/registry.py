@@ -58,6 +58,15 @@ class Registration:
             return None
         return wish.requested
 
+    def wanted(self) -> RequestedState | None:
+        """What an operator wants of the worker while it does not run; OFFLINE while the database cannot say."""
+        try:
+            return transact(self._sessions, lambda session: fleet.requested(session, self._report.id))
+        except InfrastructureError:
+            return RequestedState.OFFLINE
+        except NotFoundError:
+            return None
+
     def restarted(self) -> None:
         """The Celery worker was started anew: what its former life held is handed back with the next `tend`."""
         self._registered = False

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select, text
+from sqlalchemy import Connection, event, func, select, text
 
 from farm import jobs
 from farm.db.engine import Sessions, transact
-from farm.db.tables import Attempt
+from farm.db.tables import Attempt, Task
 from farm.errors import ErrorClass
 from farm.jobs import JobState, TaskKind, TaskState
 from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import StaleCleaner
+from farm.worker.control import Control
 from tests.integration.jobs.hands import Hands, chunk
 from tests.integration.jobs.invariants import broken
 
@@ -111,3 +112,33 @@ def test_a_store_that_keeps_losing_results_fails_the_job_in_the_end(sessions: Se
     assert tries == MOST
     hands.fail(merge, ErrorClass.INPUT, "The object is gone.")
     assert hands.state(job) is JobState.FAILED
+
+
+def test_claims_whose_answers_were_lost_cost_a_task_nothing(sessions: Sessions) -> None:
+    """Else a task would be given up as deadly although nobody ever worked on it."""
+    hands = Hands(sessions)
+    hands.submit()
+    control = Control(sessions, Policy(), sleep=lambda _: None)
+    lost = 0
+
+    @event.listens_for(sessions.kw["bind"], "commit")
+    def hear(connection: Connection) -> None:
+        """Let the commit of each first claim pass, and break the connection before its answer is heard."""
+        nonlocal lost
+        if lost % 2 == 0:
+            connection.connection.driver_connection.commit()  # type: ignore[union-attr]
+            connection.connection.driver_connection.close()  # type: ignore[union-attr]
+        lost += 1
+
+    for _ in range(5):
+        claim = control.claim(hands.slot)
+        assert claim is not None
+        with sessions.begin() as session:
+            lost = 1  # this one is heard
+            jobs.fail(session, claim.lease, ErrorClass.INTERRUPTED, "Handed back.")
+        lost = 0
+    event.remove(sessions.kw["bind"], "commit", hear)
+    with sessions() as session:
+        assert set(session.scalars(select(Task.lost))) == {0}
+        assert session.scalar(select(func.count()).select_from(Attempt)) == 10
+    assert broken(sessions) == []

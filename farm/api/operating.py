@@ -1,0 +1,170 @@
+"""/api/v1: what operators do with jobs, chunks, workers, webhooks and projects."""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from apiflask import APIBlueprint
+from flask import current_app, request
+from pydantic import BaseModel, ValidationError
+
+from farm.api.openapi import problems
+from farm.api.operations import (
+    Count,
+    ForgiveIn,
+    Operations,
+    PriorityIn,
+    ProjectList,
+    ReasonIn,
+    ReplayIn,
+    RequeueIn,
+    WebhookIn,
+    WebhookList,
+    WebhookOut,
+    Why,
+    WorkerStateIn,
+)
+from farm.api.schemas import JobOut, WorkerList
+from farm.api.services import services
+from farm.errors import InfrastructureError, InputError
+from farm.jobs.budgets import ProjectChange, ProjectView
+
+bp = APIBlueprint("operating", __name__, url_prefix="/api/v1", tag="Operations")
+EXTENSION = "farm_operations"
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def operations() -> Operations:
+    """Of the application that handles this request."""
+    found = cast(Operations | None, current_app.extensions[EXTENSION])
+    if found is None:
+        raise InfrastructureError("This API has no operations.", where="api", do="Start it with `python -m farm.api`.")
+    return found
+
+
+def body(model: type[M]) -> M:
+    """The request's JSON body, "" standing for {}. InputError says which field is wrong."""
+    try:
+        return model.model_validate_json(request.get_data() or b"{}")
+    except ValidationError as error:
+        wrong = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in wrong["loc"]) or "body"
+        raise InputError(f"{wrong['msg']}.", where=where, do="See /api/v1/openapi.json.") from None
+
+
+@bp.post("/jobs/<job_id>/requeue")
+@bp.output(JobOut)
+@bp.doc(
+    summary="Do work of a job again: what failed, one chunk, or all of it",
+    operation_id="requeue_job",
+    responses=problems(404, 409, 422, 503),
+)
+def requeue(job_id: str) -> JobOut:
+    asked = body(RequeueIn)
+    operations().requeue(job_id, asked.what, asked.reason)
+    return services().ledger.job(job_id)
+
+
+@bp.post("/jobs/<job_id>/priority")
+@bp.output(JobOut)
+@bp.doc(summary="Change a job's priority, at once", responses=problems(404, 422, 503))
+def set_priority(job_id: str) -> JobOut:
+    operations().set_priority(job_id, body(PriorityIn).priority)
+    return services().ledger.job(job_id)
+
+
+@bp.post("/jobs/<job_id>/chunks/<int:position>/accept")
+@bp.output(JobOut)
+@bp.doc(
+    summary="Let a failed chunk show the plate's own frames",
+    description="The reason is kept with the job. Only a failed chunk can be accepted.",
+    responses=problems(404, 409, 422, 503),
+)
+def accept_as_is(job_id: str, position: int) -> JobOut:
+    operations().accept_as_is(job_id, position, body(ReasonIn).reason)
+    return services().ledger.job(job_id)
+
+
+@bp.get("/jobs/<job_id>/why")
+@bp.output(Why)
+@bp.doc(summary="Why a job is where it is, in one sentence", responses=problems(404, 503))
+def why_job(job_id: str) -> Why:
+    return Why(why=operations().why_job(job_id))
+
+
+@bp.get("/jobs/<job_id>/chunks/<int:position>/why")
+@bp.output(Why)
+@bp.doc(summary="Why a chunk is where it is", responses=problems(404, 503))
+def why_chunk(job_id: str, position: int) -> Why:
+    return Why(why=operations().why_chunk(job_id, position))
+
+
+@bp.get("/workers/<worker_id>/why")
+@bp.output(Why)
+@bp.doc(summary="Why a worker does nothing, or what it does", responses=problems(404, 503))
+def why_worker(worker_id: str) -> Why:
+    return Why(why=operations().why_worker(worker_id))
+
+
+@bp.post("/workers/<worker_id>/state")
+@bp.output(WorkerList)
+@bp.doc(
+    summary="Ask a worker to be awake, asleep, offline, or to restart",
+    description="It claims nothing more at once. With `now` it also hands back the tasks that it has.",
+    responses=problems(404, 422, 503),
+)
+def request_state(worker_id: str) -> WorkerList:
+    operations().request_state(worker_id, body(WorkerStateIn))
+    return WorkerList(items=services().ledger.workers())
+
+
+@bp.post("/workers/<worker_id>/forgive")
+@bp.output(Count)
+@bp.doc(summary="Let a worker take the tasks again for which it was blocked", responses=problems(422, 503))
+def forgive(worker_id: str) -> Count:
+    return Count(count=operations().forgive(worker_id, body(ForgiveIn).job_id))
+
+
+@bp.get("/webhooks")
+@bp.output(WebhookList)
+@bp.doc(summary="Who is told of events", responses=problems(503))
+def list_webhooks() -> WebhookList:
+    return WebhookList(items=operations().webhooks())
+
+
+@bp.post("/webhooks")
+@bp.output(WebhookOut, status_code=201)
+@bp.doc(summary="Tell a URL of a project's events from now on", responses=problems(422, 503))
+def add_webhook() -> WebhookOut:
+    made = operations().add_webhook(body(WebhookIn))
+    return next(hook for hook in operations().webhooks() if hook.id == made)
+
+
+@bp.delete("/webhooks/<webhook_id>")
+@bp.output(Count)
+@bp.doc(summary="Forget a webhook", responses=problems(404, 503))
+def remove_webhook(webhook_id: str) -> Count:
+    operations().remove_webhook(webhook_id)
+    return Count(count=1)
+
+
+@bp.post("/webhooks/<webhook_id>/replay")
+@bp.output(Count)
+@bp.doc(summary="Deliver again", description="All events above `after_event`.", responses=problems(422, 503))
+def replay(webhook_id: str) -> Count:
+    return Count(count=operations().replay(webhook_id, body(ReplayIn).after_event))
+
+
+@bp.get("/projects")
+@bp.output(ProjectList)
+@bp.doc(summary="Shares, caps, budgets and use of all projects", responses=problems(503))
+def list_projects() -> ProjectList:
+    return ProjectList(items=operations().projects())
+
+
+@bp.post("/projects/<name>")
+@bp.output(ProjectView)
+@bp.doc(summary="Change a project's weight, cap or budget", responses=problems(422, 503))
+def change_project(name: str) -> ProjectView:
+    return operations().change_project(name, body(ProjectChange))

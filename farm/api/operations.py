@@ -1,0 +1,191 @@
+"""What an operator does, as use cases of the API: commands on jobs and chunks, workers, webhooks, projects, and "why?".
+
+Each call is one transaction. Errors are the farm's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from farm import jobs
+from farm.db.engine import Sessions, transact
+from farm.db.enums import RequestedState
+from farm.db.tables import Task, Webhook
+from farm.errors import NotFoundError
+from farm.jobs import budgets, fleet, webhooks
+from farm.jobs.budgets import ProjectChange, ProjectView
+from farm.jobs.policy import Policy
+from farm.jobs.states import TaskKind
+from farm.jobs.why import why_job, why_task, why_worker
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RequeueIn(_In):
+    """`what`: "failed" (what failed or was cancelled), "job" (all of it, from the plan on) or the number of a chunk."""
+
+    what: Literal["failed", "job"] | int = "failed"
+    reason: str = Field(default="", max_length=500)
+
+
+class PriorityIn(_In):
+    priority: int = Field(ge=0, le=100)
+
+
+class ReasonIn(_In):
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class WorkerStateIn(_In):
+    """`now` also stops the tasks that the worker has: they are handed back, at no cost."""
+
+    state: RequestedState
+    now: bool = False
+    reason: str = Field(default="", max_length=500)
+
+
+class ForgiveIn(_In):
+    job_id: str | None = Field(default=None, max_length=26)
+
+
+class WebhookIn(_In):
+    """`secret` signs each delivery; `kinds` are kinds of events ("job.state"), none: all."""
+
+    project: str = Field(default="default", min_length=1, max_length=200)
+    url: str = Field(max_length=2000)
+    secret: str = Field(min_length=16, max_length=200)
+    kinds: tuple[str, ...] = Field(default=(), max_length=32)
+
+
+class ReplayIn(_In):
+    after_event: int = Field(default=0, ge=0)
+
+
+BODIES: dict[str, type[BaseModel]] = {
+    "/api/v1/jobs/{job_id}/requeue": RequeueIn,
+    "/api/v1/jobs/{job_id}/priority": PriorityIn,
+    "/api/v1/jobs/{job_id}/chunks/{position}/accept": ReasonIn,
+    "/api/v1/workers/{worker_id}/state": WorkerStateIn,
+    "/api/v1/workers/{worker_id}/forgive": ForgiveIn,
+    "/api/v1/webhooks": WebhookIn,
+    "/api/v1/webhooks/{webhook_id}/replay": ReplayIn,
+    "/api/v1/projects/{name}": ProjectChange,
+}
+"""The body that each operation takes."""
+
+
+class WebhookOut(BaseModel):
+    """A webhook without its secret."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    project_id: str
+    url: str
+    kinds: list[str]
+    active: bool
+
+
+class WebhookList(BaseModel):
+    items: list[WebhookOut]
+
+
+class ProjectList(BaseModel):
+    items: list[ProjectView]
+
+
+class Count(BaseModel):
+    count: int
+
+
+class Why(BaseModel):
+    """One sentence."""
+
+    why: str
+
+
+class Operations:
+    """The use cases, on PostgreSQL."""
+
+    def __init__(self, sessions: Sessions, policy: Policy, *, actor: str = "api") -> None:
+        self._sessions = sessions
+        self._policy = policy
+        self._actor = actor
+
+    def requeue(self, job_id: str, what: Literal["failed", "job"] | int, reason: str) -> None:
+        again = partial(jobs.requeue, job_id=job_id, actor=self._actor, what=what, reason=reason or "Requeued.")
+        transact(self._sessions, again)
+
+    def accept_as_is(self, job_id: str, position: int, reason: str) -> None:
+        accept = partial(jobs.accept_as_is, job_id=job_id, position=position, actor=self._actor, reason=reason)
+        transact(self._sessions, accept)
+
+    def set_priority(self, job_id: str, priority: int) -> None:
+        transact(self._sessions, partial(jobs.set_priority, job_id=job_id, priority=priority, actor=self._actor))
+
+    def why_job(self, job_id: str) -> str:
+        return transact(self._sessions, partial(why_job, job_id=job_id, policy=self._policy))
+
+    def why_chunk(self, job_id: str, position: int) -> str:
+        """Why a chunk is where it is. NotFoundError when the job has no such chunk."""
+
+        def ask(session: Session) -> str:
+            task = session.scalar(
+                select(Task).where(Task.job_id == job_id, Task.kind == TaskKind.RENDER, Task.position == position)
+            )
+            if task is None:
+                raise NotFoundError(f"There is no chunk {position}.", where=f"job {job_id}", do="List its chunks.")
+            return why_task(session, task, self._policy)
+
+        return transact(self._sessions, ask)
+
+    def why_worker(self, worker_id: str) -> str:
+        return transact(self._sessions, partial(why_worker, worker_id=worker_id, policy=self._policy))
+
+    def request_state(self, worker_id: str, wanted: WorkerStateIn) -> None:
+        ask = partial(
+            fleet.request_state,
+            worker_id=worker_id,
+            wanted=wanted.state,
+            after_task=not wanted.now,
+            actor=self._actor,
+            reason=wanted.reason,
+        )
+        transact(self._sessions, ask)
+
+    def forgive(self, worker_id: str, job_id: str | None) -> int:
+        return transact(
+            self._sessions, partial(fleet.lift_blocks, worker_id=worker_id, job_id=job_id, actor=self._actor)
+        )
+
+    def webhooks(self) -> list[WebhookOut]:
+        def read(session: Session) -> Sequence[Webhook]:
+            return session.scalars(select(Webhook).order_by(Webhook.id)).all()
+
+        return [WebhookOut.model_validate(row) for row in transact(self._sessions, read)]
+
+    def add_webhook(self, asked: WebhookIn) -> str:
+        add = partial(
+            webhooks.add_webhook, project=asked.project, url=asked.url, secret=asked.secret, kinds=asked.kinds
+        )
+        return transact(self._sessions, add)
+
+    def remove_webhook(self, webhook_id: str) -> None:
+        transact(self._sessions, partial(webhooks.remove_webhook, webhook_id=webhook_id))
+
+    def replay(self, webhook_id: str, after_event: int) -> int:
+        return transact(self._sessions, partial(webhooks.replay, webhook_id=webhook_id, after_event=after_event))
+
+    def projects(self) -> list[ProjectView]:
+        return transact(self._sessions, budgets.projects)
+
+    def change_project(self, name: str, change: ProjectChange) -> ProjectView:
+        return transact(self._sessions, partial(budgets.change_project, name=name, change=change, actor=self._actor))

@@ -1,0 +1,208 @@
+"""What operators do: `farm pause`, `requeue`, `accept`, `priority`, `why`, `worker`, `projects` and others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from farm.cli.connect import running_farm
+from farm.cli.output import print_facts, print_json, print_table
+from farm.errors import InputError
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_reason = click.option("--reason", default="", help="Kept with the job.")
+
+
+def _operate(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    with running_farm() as client:
+        return client.operate(method, path, body)
+
+
+def _say(found: Any, words: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(words)
+
+
+@click.command()
+@click.argument("job_id")
+@_reason
+@_json
+def pause(job_id: str, reason: str, as_json: bool) -> None:
+    """Hold a job: running chunks are handed back, what is rendered stays."""
+    found = _operate("POST", f"/jobs/{job_id}/pause", {"reason": reason})
+    _say(found, found["state"], as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id")
+@_reason
+@_json
+def resume(job_id: str, reason: str, as_json: bool) -> None:
+    """Let a paused job go on where it was."""
+    found = _operate("POST", f"/jobs/{job_id}/resume", {"reason": reason})
+    _say(found, found["state"], as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id")
+@click.option("--all", "everything", is_flag=True, help="All of it, from the plan on.")
+@click.option("--chunk", type=click.IntRange(0), help="This chunk alone, also of a completed job.")
+@_reason
+@_json
+def requeue(job_id: str, everything: bool, chunk: int | None, reason: str, as_json: bool) -> None:
+    """Do again what failed of a job, or one chunk, or all of it."""
+    if everything and chunk is not None:
+        raise InputError("All of a job holds each of its chunks.", where="--chunk", do="Give --all or --chunk.")
+    what: str | int = "job" if everything else "failed" if chunk is None else chunk
+    found = _operate("POST", f"/jobs/{job_id}/requeue", {"what": what, "reason": reason})
+    _say(found, found["state"], as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id")
+@click.argument("chunk", type=click.IntRange(0))
+@click.option("--reason", required=True, help="Why the plate's own frames will do; kept with the job.")
+@_json
+def accept(job_id: str, chunk: int, reason: str, as_json: bool) -> None:
+    """Let a failed chunk show the plate's own frames."""
+    found = _operate("POST", f"/jobs/{job_id}/chunks/{chunk}/accept", {"reason": reason})
+    _say(found, found["state"], as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id")
+@click.argument("number", type=click.IntRange(0, 100))
+@_json
+def priority(job_id: str, number: int, as_json: bool) -> None:
+    """Change a job's priority (0 to 100, higher goes first), at once."""
+    found = _operate("POST", f"/jobs/{job_id}/priority", {"priority": number})
+    _say(found, str(found["priority"]), as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id", required=False)
+@click.option("--chunk", type=click.IntRange(0), help="Ask for this chunk of the job.")
+@click.option("--worker", "worker_id", help="Ask for a worker instead.")
+@_json
+def why(job_id: str | None, chunk: int | None, worker_id: str | None, as_json: bool) -> None:
+    """Say in one sentence why a job, a chunk or a worker is where it is."""
+    if (job_id is None) == (worker_id is None):
+        raise InputError("It was not said what is asked for.", where="why", do="Give a job's id, or --worker ID.")
+    path = f"/workers/{worker_id}" if job_id is None else f"/jobs/{job_id}"
+    if job_id is not None and chunk is not None:
+        path += f"/chunks/{chunk}"
+    found = _operate("GET", f"{path}/why")
+    _say(found, found["why"], as_json=as_json)
+
+
+@click.group()
+def worker() -> None:
+    """Tell a worker to sleep, wake, restart or leave; forgive it."""
+
+
+def _add_state(name: str, state: str, words: str) -> None:
+    @worker.command(name, help=words)
+    @click.argument("worker_id")
+    @click.option("--now", is_flag=True, help="Also hand back the tasks that it has.")
+    @_reason
+    @_json
+    def ask(worker_id: str, now: bool, reason: str, as_json: bool) -> None:
+        found = _operate("POST", f"/workers/{worker_id}/state", {"state": state, "now": now, "reason": reason})
+        _say(found, f"asked to be {state}", as_json=as_json)
+
+
+_add_state("sleep", "asleep", "Let a worker claim nothing more until it is woken.")
+_add_state("wake", "awake", "Let a worker claim again.")
+_add_state("restart", "restart", "Let a worker start anew once its tasks have ended.")
+_add_state("leave", "offline", "Let a worker end once its tasks have ended.")
+
+
+@worker.command()
+@click.argument("worker_id")
+@click.option("--job", "job_id", help="For this job only.")
+@_json
+def forgive(worker_id: str, job_id: str | None, as_json: bool) -> None:
+    """Let a worker take the tasks again for which it was blocked."""
+    found = _operate("POST", f"/workers/{worker_id}/forgive", {"job_id": job_id})
+    _say(found, f"{found['count']} blocks lifted", as_json=as_json)
+
+
+@click.command()
+@_json
+def projects(as_json: bool) -> None:
+    """List the projects: weight, cap, budget, use."""
+    found = _operate("GET", "/projects")
+    if as_json:
+        print_json(found)
+        return
+    names = ("name", "weight", "running", "max_running", "gpu_seconds", "budget_gpu_seconds", "budget_state")
+    print_table(names, [tuple("" if item[n] is None else str(item[n]) for n in names) for item in found["items"]])
+
+
+@click.command()
+@click.argument("name")
+@click.option("--weight", type=float, help="Its share, beside the others'.")
+@click.option("--max-running", type=int, help="Most attempts at once; -1: no cap.")
+@click.option("--budget", type=float, help="GPU seconds that it may use; -1: no budget.")
+@click.option("--on-budget", type=click.Choice(["warn", "stop", "cancel"]), help="What happens when it is used up.")
+@_json
+def project(
+    name: str, weight: float | None, max_running: int | None, budget: float | None, on_budget: str | None, as_json: bool
+) -> None:
+    """Change a project's share, cap or budget."""
+    given = {"weight": weight, "max_running": max_running, "budget_gpu_seconds": budget, "budget_action": on_budget}
+    body = {key: None if value == -1 else value for key, value in given.items() if value is not None}
+    found = _operate("POST", f"/projects/{name}", body)
+    if as_json:
+        print_json(found)
+    else:
+        print_facts([(key.replace("_", " "), "" if value is None else str(value)) for key, value in found.items()])
+
+
+@click.group()
+def webhooks() -> None:
+    """Tell other systems of events."""
+
+
+@webhooks.command("list")
+@_json
+def list_webhooks(as_json: bool) -> None:
+    """List the webhooks, without their secrets."""
+    found = _operate("GET", "/webhooks")
+    if as_json:
+        print_json(found)
+    else:
+        print_table(("id", "url", "kinds"), [(h["id"], h["url"], ",".join(h["kinds"])) for h in found["items"]])
+
+
+@webhooks.command("add")
+@click.argument("url")
+@click.option("--project", "name", default="default", show_default=True)
+@click.option("--kind", "kinds", multiple=True, help="Such as job.state; again for more; none: all.")
+@click.option("--secret", envvar="FARM_WEBHOOK_SECRET", required=True, help="Signs the deliveries; 16 characters.")
+@_json
+def add_webhook(url: str, name: str, kinds: tuple[str, ...], secret: str, as_json: bool) -> None:
+    """Tell URL of a project's events from now on."""
+    found = _operate("POST", "/webhooks", {"url": url, "project": name, "kinds": list(kinds), "secret": secret})
+    _say(found, found["id"], as_json=as_json)
+
+
+@webhooks.command("remove")
+@click.argument("webhook_id")
+@_json
+def remove_webhook(webhook_id: str, as_json: bool) -> None:
+    """Forget a webhook."""
+    _say(_operate("DELETE", f"/webhooks/{webhook_id}"), "removed", as_json=as_json)
+
+
+@webhooks.command("replay")
+@click.argument("webhook_id")
+@click.option("--after-event", type=click.IntRange(0), default=0, show_default=True)
+@_json
+def replay(webhook_id: str, after_event: int, as_json: bool) -> None:
+    """Deliver the events above --after-event again."""
+    found = _operate("POST", f"/webhooks/{webhook_id}/replay", {"after_event": after_event})
+    _say(found, f"{found['count']} deliveries", as_json=as_json)
