@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from farm.errors import NotFoundError
+from farm.errors import NotFoundError, RecipeError
 
 SWAP, RESTORE, UPSCALE = "swap", "restore", "upscale"
 """Kinds of processors."""
@@ -52,6 +53,10 @@ class Recipe(BaseModel):
     def puts_in_faces(self) -> bool:
         """Whether an identity is needed."""
         return any(processor.kind == SWAP for processor in self.processors)
+
+    def as_is(self) -> Recipe:
+        """What shows the plate's own frames at the size of this recipe's: nothing but its upscalers."""
+        return Recipe(name="passthrough", processors=tuple(p for p in self.processors if p.kind == UPSCALE))
 
     @property
     def scale(self) -> int:
@@ -165,6 +170,22 @@ PRESETS: dict[str, Recipe] = {
         ),
     )
 }
+
+
+def tuned(recipe: Recipe, settings: Mapping[str, Mapping[str, Any]]) -> Recipe:
+    """The recipe with other settings for its processors of a kind; RecipeError for a kind that it has not."""
+    for kind in settings:
+        if kind not in {processor.kind for processor in recipe.processors}:
+            raise RecipeError(
+                f"It has no processor of kind {kind!r} to be set.",
+                where=f"recipe {recipe.name}",
+                do=f"It has: {', '.join(processor.kind for processor in recipe.processors) or 'none'}.",
+            )
+    processors = tuple(
+        processor.model_copy(update={"settings": {**processor.settings, **settings.get(processor.kind, {})}})
+        for processor in recipe.processors
+    )
+    return recipe.model_copy(update={"processors": processors})
 
 
 def preset(name: str) -> Recipe:

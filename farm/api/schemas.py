@@ -39,6 +39,9 @@ class JobIn(_In):
     plate: str | None = Field(default=None, description="URI of the plate in the farm's store; not with an upload.")
     title: str = Field(default="", max_length=200)
     recipe: str = "swap"
+    settings: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Settings of the recipe's processors by kind, over the preset's own."
+    )
     deliverables: tuple[str, ...] = Field(default=("h264",), min_length=1, max_length=16)
     identities: tuple[IdentityIn, ...] = Field(default=(), max_length=32)
     mapping: dict[str, Any] | None = None

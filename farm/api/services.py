@@ -10,12 +10,12 @@ from typing import Any, Protocol, cast
 from flask import current_app
 
 from farm.api.live import Gate
+from farm.api.operations import Operations
 from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
-from farm.inference.catalogue import Catalogue
-from farm.inference.licences import LicencePolicy
 from farm.jobs.request import JobRequest
 from farm.media.facts import PlateFacts
 from farm.permits import Permits
+from farm.recipe import Recipe
 from farm.settings import Settings
 from farm.store.base import Store
 from farm.store.signing import UrlSigner
@@ -95,11 +95,11 @@ class Services:
     scratch: Scratch
     probe: Callable[[Path], PlateFacts]
     check_faces: FaceCheck
-    catalogue: Catalogue
-    licences: LicencePolicy
+    check_recipe: Callable[[Recipe], None]
     permits: Permits
     wake: Callable[[], object]
     new_id: Callable[[], str]
+    operations: Operations | None = None
     live: Gate = field(default_factory=lambda: Gate(8))
 
 

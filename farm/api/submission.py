@@ -24,9 +24,10 @@ from farm.faces.mapping import MappingRequest
 from farm.jobs.request import IdentityRef, JobRequest, PictureRef, PlateRef
 from farm.media.deliverables import deliverable
 from farm.media.facts import PlateFacts
+from farm.media.grow import grown
 from farm.merger.carry import losses
 from farm.provenance.consent import Consent, ConsentPolicy, admit
-from farm.recipe import Recipe, preset
+from farm.recipe import Recipe, preset, tuned
 from farm.store import keys
 
 # The store holds the plate, its segments, chunk results and deliverables side by side: a few times the plate.
@@ -91,16 +92,15 @@ class Submission:
 
     def _check(self, parcel: Parcel) -> _Checked:
         options, settings = parcel.options, self._services.settings
-        recipe = _named(partial(preset, options.recipe))
+        recipe = tuned(_named(partial(preset, options.recipe)), options.settings)
         for name in options.deliverables:
             _named(partial(deliverable, name))
-        for processor in recipe.processors:
-            for spec in _named(partial(self._services.catalogue.with_needs, processor.model)):
-                self._services.licences.check(spec)
+        _named(partial(self._services.check_recipe, recipe))
         consent = admit(options.consent, ConsentPolicy(settings.consent_policy), changes_faces=recipe.changes_faces)
         facts = self._probe(parcel.plate)
+        large = grown(facts, recipe.scale)
         for name in options.deliverables:
-            losses(facts, deliverable(name))  # a deliverable that cannot be made of this plate is refused here
+            losses(large, deliverable(name))  # a deliverable that cannot be made of this plate is refused here
         identities = self._identities(parcel, recipe)
         labels = [identity.label for identity in identities]
         mapping = None if options.choose_mapping else mapping_of(options.mapping, labels)
@@ -127,7 +127,7 @@ class Submission:
                     f"There is no picture of the identity {label!r}.", where=label, do="Send one, or leave it out."
                 )
         identities = tuple(told.get(label, IdentityIn(label=label)) for label in parcel.pictures)
-        if recipe.changes_faces and not identities:
+        if recipe.puts_in_faces and not identities:
             raise InputError(
                 f"The recipe {recipe.name!r} puts in a face and none was given.",
                 where="identity",

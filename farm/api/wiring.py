@@ -6,18 +6,22 @@ import os
 import tempfile
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from farm.api.ledger import PostgresLedger
 from farm.api.live import Gate
+from farm.api.operations import Operations
 from farm.api.services import Services
 from farm.db.engine import make_engine, make_sessions
 from farm.db.ids import new_id
 from farm.errors import InputError
 from farm.faces.identity import PictureBytes, prepare_identity
+from farm.faces.readiness import check_recipe
 from farm.inference.catalogue import Catalogue
+from farm.inference.deployment import open_deployment
 from farm.inference.licences import LicencePolicy
 from farm.inference.providers import CPU
 from farm.inference.session import Models
@@ -44,10 +48,10 @@ def make_services(settings: Settings) -> Services:
     engine = make_engine(settings.database_url, application="farm-api", pool_size=settings.database_pool_size)
     sessions = make_sessions(engine)
     store = open_store(settings)
-    catalogue = Catalogue.load(settings.models_dir)
+    deployment = open_deployment(settings.home, settings.models_dir, shelf=store)
     scratch = Scratch(scratch_folder(settings, store.root if isinstance(store, FolderStore) else None))
     scratch.sweep()
-    checker = FaceChecker(catalogue)
+    checker = FaceChecker(deployment.catalogue)
     threading.Thread(target=checker.warm, name="warm-faces", daemon=True).start()
     dispatcher = OutboxDispatcher(sessions, Wakeups(settings.broker_url))
     policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
@@ -59,11 +63,13 @@ def make_services(settings: Settings) -> Services:
         scratch=scratch,
         probe=probe_safely,
         check_faces=checker,
-        catalogue=catalogue,
-        licences=LicencePolicy.of(settings.allowed_licences),
+        check_recipe=partial(
+            check_recipe, deployment=deployment, allowed_licences=LicencePolicy.of(settings.allowed_licences).allowed
+        ),
         permits=Permits.of(settings),
         wake=dispatcher.run_once,
         new_id=new_id,
+        operations=Operations(sessions, policy),
         live=Gate(max(1, settings.api_threads - _SPARE_THREADS)),
     )
 

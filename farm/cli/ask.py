@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce, wraps
@@ -15,7 +16,7 @@ from farm.cli.files import check_input, sha256_of
 from farm.errors import FarmError, InputError
 from farm.media.deliverables import PRESETS, deliverable
 from farm.provenance.consent import Consent
-from farm.recipe import preset
+from farm.recipe import preset, tuned
 
 DEFAULT_DELIVERABLE = "h264"
 REPLACED = "replaced"
@@ -31,6 +32,10 @@ _OPTIONS = (
         help="Picture of the person put in; again for more pictures, NAME= for more people.",
     ),
     click.option("--recipe", default="swap", show_default=True, help="Recipe; `passthrough` changes nothing."),
+    click.option(
+        "--set", "changes", multiple=True, metavar="KIND.NAME=VALUE",
+        help="Another setting of the recipe's processor, as JSON: swap.boost=2, restore.blend=0.6.",
+    ),
     click.option(
         "--deliverable", "deliverables", multiple=True,
         help=f"Kind of file to make; default {DEFAULT_DELIVERABLE}, or what fits OUT. One of: {', '.join(PRESETS)}.",
@@ -60,7 +65,7 @@ def asking(command: Command) -> Command:
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
-            "title", "priority",
+            "title", "priority", "changes",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)
@@ -84,6 +89,7 @@ class Asked:
     grant: Path | None = None
     title: str = ""
     priority: int = 50
+    changes: tuple[str, ...] = ()
     pictures: dict[str, list[Path]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,9 +106,24 @@ class Asked:
         pictures = [path for paths in self.pictures.values() for path in paths]
         return (self.plate, *pictures, *([self.grant] if self.grant else []))
 
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Settings by kind of processor; InputError names an option that is not KIND.NAME=VALUE."""
+        found: dict[str, dict[str, Any]] = {}
+        for given in self.changes:
+            name, equals, value = given.partition("=")
+            kind, dot, field_name = name.partition(".")
+            if not (equals and dot and kind and field_name):
+                raise InputError(f"{given!r} is no setting.", where="--set", do="Write it like this: swap.boost=2.")
+            try:
+                found.setdefault(kind, {})[field_name] = json.loads(value)
+            except ValueError:
+                found.setdefault(kind, {})[field_name] = value
+        return found
+
     def check(self) -> None:
         """Everything that can be said without a farm. InputError or PolicyError names the file or option."""
-        recipe = preset(self.recipe)
+        recipe = tuned(preset(self.recipe), self.settings)
         for name in self.deliverables:
             deliverable(name)
         check_input(self.plate, "plate")
@@ -111,7 +132,7 @@ class Asked:
                 check_input(path, "picture")
         if self.grant:
             check_input(self.grant, "grant")
-        if recipe.changes_faces and not self.pictures:
+        if recipe.puts_in_faces and not self.pictures:
             raise InputError(
                 f"The recipe {recipe.name!r} puts in a face and none was given.",
                 where="--identity",
@@ -132,6 +153,7 @@ class Asked:
         return JobIn(
             title=self.title,
             recipe=self.recipe,
+            settings=self.settings,
             deliverables=deliverables,
             identities=identities,
             mapping=self._mapping(),

@@ -9,13 +9,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.errors import RecipeError
+from farm.faces.neural_contract import check_contract
 from farm.faces.neural_look import Floats, look_of
 from farm.faces.neural_processors import Shrunk
 from farm.faces.neural_settings import RestoreSettings, UpscaleSettings
 from farm.faces.neural_source import Loads
 from farm.faces.neural_upscale import Upscaler
-from farm.inference.spec import Task
 from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
 
@@ -35,17 +34,11 @@ class FrameUpscale:
     """The frame at `scale` times its size. Memory: the large picture in float, twice."""
 
     def __init__(self, models: Loads, model: str, settings: UpscaleSettings) -> None:
-        _require_upscaler(models, model, settings.precision)
+        check_contract(models.load(model, settings.precision).spec, settings)
         self._upscaler = Upscaler(
             models, model, precision=settings.precision, tile=settings.tile, overlap=settings.overlap
         )
         self.scale = self._upscaler.scale
-        if self.scale != settings.scale:
-            raise RecipeError(
-                f"It enlarges {self.scale} times, not {settings.scale} times.",
-                where=f"model {model}",
-                do="Correct the recipe's `scale`, or choose another model.",
-            )
 
     def apply(self, frame: Frame) -> tuple[Frame, bool]:
         """A new, larger frame; enlarged by interpolation where the network gives nothing usable."""
@@ -76,9 +69,7 @@ class FrameRestore:
     scale = 1
 
     def __init__(self, models: Loads, model: str, settings: RestoreSettings) -> None:
-        _require_upscaler(models, model, settings.precision)
-        if settings.fidelity is not None:
-            raise RecipeError("It has no fidelity setting.", where=f"model {model}", do="Leave the setting out.")
+        check_contract(models.load(model, settings.precision).spec, settings)
         blend = 1.0 if settings.blend is None else settings.blend
         self._shrunk = Shrunk(models, model, precision=settings.precision, blend=blend)
 
@@ -95,12 +86,3 @@ class FrameRestore:
 
 def _everywhere(rgb: Floats) -> Floats:
     return np.ones(rgb.shape[:2], np.float32)
-
-
-def _require_upscaler(models: Loads, model: str, precision: str | None) -> None:
-    if models.load(model, precision).spec.task is not Task.UPSCALER:
-        raise RecipeError(
-            "It is no upscaler, and only those work on whole frames.",
-            where=f"model {model}",
-            do="Choose an upscaler (farm models list), or restore with the scope 'face'.",
-        )

@@ -11,11 +11,11 @@ from typing import Protocol
 import cv2
 import numpy as np
 
-from farm.errors import RecipeError
 from farm.faces.geometry import five_points
 from farm.faces.identity import PreparedIdentity
 from farm.faces.meshwarp import Patch, SwapSettings, Target, believable
 from farm.faces.neural_align import Aligned, aligned, lay_back
+from farm.faces.neural_contract import check_contract
 from farm.faces.neural_cover import Cover
 from farm.faces.neural_identity import Source, plate_face, prepared_source, source_key
 from farm.faces.neural_look import Floats, look_of
@@ -25,7 +25,7 @@ from farm.faces.neural_source import Loads
 from farm.faces.neural_swap import DfmSwapper, EmbeddingSwapper, Swapper, open_swapper
 from farm.faces.neural_upscale import Upscaler
 from farm.faces.report import Outcome
-from farm.inference.spec import Task
+from farm.inference.spec import ModelSpec, Task
 from farm.media.frame import Frame
 
 Done = tuple[Outcome, Patch | None]
@@ -37,17 +37,9 @@ class NeuralSwap:
     def __init__(self, models: Loads, model: str, settings: NeuralSwapSettings) -> None:
         self._models, self._settings = models, settings
         self._spec = models.load(model, settings.precision).spec
-        if self._spec.task is not Task.SWAPPER:
-            raise RecipeError("It is no swapper.", where=f"model {model}", do="Choose one: farm models list.")
-        self._swapper = _opened(models, model, settings)
+        check_contract(self._spec, settings)
+        self._swapper = _opened(models, self._spec, settings)
         self._side = self._swapper.side * settings.boost
-        limit = int(self._spec.settings.get("pixel_boost_max", 0))
-        if settings.boost > 1 and (not self._swapper.boosts or self._side > limit):
-            raise RecipeError(
-                f"A boost of {settings.boost} makes a crop of {self._side} px; it goes to {limit or 'none'}.",
-                where=f"model {model}",
-                do="Use a smaller boost.",
-            )
         self._cover = Cover(models, settings.mask)
         self._pose = SwapSettings(max_yaw=settings.max_yaw, max_pitch=settings.max_pitch)
         self._key = source_key(self._spec, settings.precision)
@@ -144,25 +136,17 @@ class Shrunk:
         return Restored(faces, ok, np.zeros(len(crops), bool))
 
 
-def _opened(models: Loads, model: str, settings: NeuralSwapSettings) -> Swapper:
-    spec = models.load(model, settings.precision).spec
+def _opened(models: Loads, spec: ModelSpec, settings: NeuralSwapSettings) -> Swapper:
     if any(tensor.name == "source" for tensor in spec.inputs):
-        if settings.morph is not None:
-            raise RecipeError("It has no morph setting.", where=f"model {model}", do="Leave the setting out.")
         return open_swapper(models, spec, precision=settings.precision, weight=settings.weight)
-    if settings.weight != 0.5:
-        raise RecipeError("It has no weight setting.", where=f"model {model}", do="Leave it at .5.")
-    return DfmSwapper(models, model, morph=settings.morph)
+    return DfmSwapper(models, spec.name, morph=settings.morph)
 
 
 def _restoring(models: Loads, model: str, settings: RestoreSettings) -> _Restores:
     spec = models.load(model, settings.precision).spec
+    check_contract(spec, settings)
     if spec.task is Task.RESTORER:
         return Restorer(models, model, precision=settings.precision, blend=settings.blend, fidelity=settings.fidelity)
-    if spec.task is not Task.UPSCALER:
-        raise RecipeError("It restores nothing.", where=f"model {model}", do="Choose one: farm models list.")
-    if settings.fidelity is not None:
-        raise RecipeError("It has no fidelity setting.", where=f"model {model}", do="Leave the setting out.")
     return Shrunk(models, model, precision=settings.precision, blend=1.0 if settings.blend is None else settings.blend)
 
 

@@ -17,8 +17,8 @@ _LEAST = 1e-4
 class Upscaler:
     """A catalogue upscaler; tile and overlap are pixels of the given picture.
 
-    Every tile has the same size (the picture is mirrored outwards where it ends), so that the network runs at one shape
-    and the result does not depend on where the picture ends.
+    Every tile of a picture has the same size, at most `tile` and no larger than the picture needs; the rest is mirrored
+    outwards. So a film runs at one shape.
     """
 
     def __init__(
@@ -62,23 +62,24 @@ class Upscaler:
 
     def upscale_or_none(self, picture: Picture) -> Picture | None:
         """Like `upscale`, but None where the network gives no usable picture."""
-        tops = _starts(picture.shape[0], self.tile, self.overlap)
-        lefts = _starts(picture.shape[1], self.tile, self.overlap)
-        padded = _mirrored(picture, tops[-1] + self.tile, lefts[-1] + self.tile)
+        tall, wide = (_side(length, self.tile, self.overlap) for length in picture.shape[:2])
+        tops = _starts(picture.shape[0], tall, self.overlap)
+        lefts = _starts(picture.shape[1], wide, self.overlap)
+        padded = _mirrored(picture, tops[-1] + tall, lefts[-1] + wide)
         height, width = padded.shape[:2]
         s = self.scale
         total = np.zeros((height * s, width * s, 3), np.float32)
         weight = np.zeros((height * s, width * s, 1), np.float32)
-        window = _window(self.tile * s, self.overlap * s)
+        window = _window(tall * s, wide * s, self.overlap * s)
         places = [(top, left) for top in tops for left in lefts]
         for first in range(0, len(places), self._batch):
             some = places[first : first + self._batch]
-            tiles = np.stack([padded[top : top + self.tile, left : left + self.tile] for top, left in some])
+            tiles = np.stack([padded[top : top + tall, left : left + wide] for top, left in some])
             enlarged = self._run(tiles)
             if enlarged is None:
                 return None
             for (top, left), made in zip(some, enlarged, strict=True):
-                region = np.s_[top * s : (top + self.tile) * s, left * s : (left + self.tile) * s]
+                region = np.s_[top * s : (top + tall) * s, left * s : (left + wide) * s]
                 total[region] += made * window
                 weight[region] += window
         whole = total / weight
@@ -99,6 +100,17 @@ class Upscaler:
         return to_pictures(result.outputs[made.name], made) if result.ok.all() else None
 
 
+_STEP = 16
+"""Sides of tiles are multiples of this: networks that halve their picture or look at windows of it need that."""
+
+
+def _side(length: int, tile: int, overlap: int) -> int:
+    """The least side with which as few tiles as of side `tile` reach over `length`."""
+    inner = max(1, length - 2 * overlap)
+    count = -(-inner // (tile - 2 * overlap))
+    return min(tile, -(-(-(-inner // count) + 2 * overlap) // _STEP) * _STEP)
+
+
 def _starts(length: int, tile: int, overlap: int) -> list[int]:
     """Where tiles begin so that neighbours share 2·overlap pixels and the last one reaches the end."""
     step = tile - 2 * overlap
@@ -112,15 +124,19 @@ def _mirrored(picture: Picture, height: int, width: int) -> Picture:
     return np.pad(picture, ((0, below), (0, right), (0, 0)), mode="symmetric")
 
 
-def _window(side: int, overlap: int) -> NDArray[np.float32]:
-    """Weights (side, side, 1) of a tile: (almost) nothing for half an overlap from each edge, where the network saw too
+def _window(tall: int, wide: int, overlap: int) -> NDArray[np.float32]:
+    """Weights (tall, wide, 1) of a tile: (almost) nothing for half an overlap from each edge, where the network saw too
     little, then rising over one overlap so that two neighbours sum to the same (even overlaps).
     """
+    return (_ramp(tall, overlap)[:, None] * _ramp(wide, overlap)[None, :]).astype(np.float32)[..., None]
+
+
+def _ramp(side: int, overlap: int) -> NDArray[np.float64]:
     rise = (np.arange(overlap) + 0.5) / max(overlap, 1)
     line = np.ones(side, np.float64)
     edge = overlap - overlap // 2
     line[:edge] = line[side - edge :] = 0
     line[edge : edge + overlap] = rise
     line[side - edge - overlap : side - edge] = rise[::-1]
-    line = np.maximum(line, _LEAST)  # along each axis for itself, or a seam would show at the picture's edge
-    return (line[:, None] * line[None, :]).astype(np.float32)[..., None]
+    # Along each axis for itself, or a seam would show at the picture's edge.
+    return np.asarray(np.maximum(line, _LEAST), np.float64)

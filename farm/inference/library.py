@@ -59,6 +59,15 @@ class ModelLibrary:
             candidates.insert(0, self.catalogue.folder(name) / "weights" / file.file)
         return next((path for path in candidates if path is not None and path.is_file()), None)
 
+    def available(self, name: str, precision: str | None = None) -> bool:
+        """Whether the weights are on this machine or on the shelf; they are not read."""
+        if self.present(name, precision) is not None:
+            return True
+        file = self.catalogue.spec(name).file(precision)
+        if self._shelf is None or self.home is None or file.sha256 is None:
+            return False
+        return self._shelf.head(self._key(file.sha256)) is not None
+
     def path(self, name: str, precision: str | None = None) -> Path:
         """The verified weights, fetched from the shelf where only it has them.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,7 @@ class Models:
         )
         self._library = library or ModelLibrary(catalogue, home)
         self._loaded: dict[tuple[str, str], Model] = {}
+        self._loading = Lock()
 
     def __enter__(self) -> Models:
         return self
@@ -192,12 +194,16 @@ class Models:
             self.policy.check(spec)
 
     def load(self, name: str, precision: str | None = None) -> Model:
-        """The model, its licence checked, its weights verified; the same object for the same name and precision."""
+        """The model, its licence checked, its weights verified; the same object for the same name and precision.
+
+        May be called from several threads: a network that has to be run again in full precision is loaded on the way.
+        """
         spec = self.catalogue.spec(name)
         key = (name, precision or spec.default_precision)
-        if key not in self._loaded:
-            self._loaded[key] = self._open(spec, key[1])
-        return self._loaded[key]
+        with self._loading:
+            if key not in self._loaded:
+                self._loaded[key] = self._open(spec, key[1])
+            return self._loaded[key]
 
     def weights(self, name: str, precision: str | None = None) -> Path:
         """The verified weights file, for what a session does not give (the matrix in an inswapper file)."""

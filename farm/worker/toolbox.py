@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from farm.faces.identity import PreparedIdentity
+from farm.faces.neural_source import SourceCache
 from farm.inference.deployment import open_deployment
 from farm.inference.session import Models
 from farm.settings import Settings
@@ -16,13 +17,14 @@ _MOST_IDENTITIES = 16
 
 
 class Toolbox:
-    """Made once for each Celery child; nothing is loaded before it is asked for."""
+    """Made once for each Celery child; nothing is loaded before it is asked for. `sources`: of neural swappers."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
         self._models: Models | None = None
         self._identities: OrderedDict[str, PreparedIdentity] = OrderedDict()
+        self.sources = SourceCache()
 
     @property
     def threads(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,12 +30,19 @@ class Farm:
     client: Client
 
     def submit(
-        self, plate: Path, *, recipe: str = "swap", deliverable: str = "ffv1", chunk_seconds: float = 1.0
+        self,
+        plate: Path,
+        *,
+        recipe: str = "swap",
+        deliverable: str = "ffv1",
+        chunk_seconds: float = 1.0,
+        settings: dict[str, dict[str, Any]] | None = None,
     ) -> JobOut:
         """Ask for the first person of the sample to become the second one, wherever the first one is seen."""
         pictures = {"in": [portrait_picture(IDENTITIES[1])], "out": [portrait_picture(IDENTITIES[0])]}
         options = JobIn(
             recipe=recipe,
+            settings=settings or {},
             deliverables=(deliverable,),
             chunk_seconds=chunk_seconds,
             identities=tuple(IdentityIn(label=label) for label in pictures),

@@ -15,12 +15,13 @@ from farm.jobs.wire import ChunkTask, ObjectOut, RenderResult
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
+from farm.media.grow import grown
 from farm.media.reader import read_segment
 from farm.media.timeline import Timeline
 from farm.media.writer import ChunkFacts, ChunkWriter
 from farm.provenance.label import Label
 from farm.provenance.permit import Permit
-from farm.recipe import Recipe, preset
+from farm.recipe import Recipe
 from farm.store import keys
 from farm.worker.identities import stored_identities
 from farm.worker.permission import require_permit
@@ -38,7 +39,7 @@ def render(context: TaskContext) -> RenderResult:
     facts, timeline = context.facts(), Timeline.from_bytes(context.store.get_bytes(chunk.plan["timeline"]))
     segment = context.folder / "segment"
     context.store.get_file(chunk.segment_key, segment)
-    recipe = preset("passthrough") if chunk.as_is else context.claim.job.recipe
+    recipe = context.claim.job.recipe.as_is() if chunk.as_is else context.claim.job.recipe
     pipeline = _pipeline(context, recipe, facts)
     label = _label(context, recipe, permit, facts)
     reports: list[FrameReport] = []
@@ -69,7 +70,7 @@ def _chunk(context: TaskContext) -> ChunkTask:
 
 def _pipeline(context: TaskContext, recipe: Recipe, facts: PlateFacts) -> FacePipeline:
     models, threads = context.toolbox.models(), context.toolbox.threads
-    if not recipe.changes_faces:
+    if not recipe.puts_in_faces:
         return FacePipeline(recipe, Mapping(), {}, models, facts, threads=threads)
     if context.claim.cast_key is None:
         raise RecipeError("A render task came before the cast is known.", where=context.where, do="Requeue the job.")
@@ -84,7 +85,7 @@ def _label(context: TaskContext, recipe: Recipe, permit: Permit | None, facts: P
         return None
     if permit is not None and permit.clean_master and context.settings.label_policy == "by_grant":
         return None
-    return Label(facts.video)
+    return Label(grown(facts, recipe.scale).video)
 
 
 def _watched(
@@ -103,7 +104,7 @@ def _environment(context: TaskContext, chunk: ChunkTask, recipe: Recipe) -> dict
         "encoders": {plan.deliverable: plan.encoder for plan in plans},
         "decoder": "cpu",
         "segment": chunk.plan["segment"],
-        "models": [use.as_dict() for use in context.toolbox.models().used()] if recipe.changes_faces else [],
+        "models": [use.as_dict() for use in context.toolbox.models().used()] if recipe.processors else [],
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from farm.api.live import Gate
 from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.api.services import Placed, Services, StoredFile
 from farm.errors import ConflictError, InputError, NotFoundError
-from farm.inference.catalogue import Catalogue
-from farm.inference.licences import LicencePolicy
+from farm.faces.readiness import check_recipe
+from farm.inference.deployment import open_deployment
 from farm.jobs.request import JobRequest
 from farm.media.facts import PlateFacts, VideoFacts
 from farm.permits import Permits
@@ -158,8 +159,7 @@ def make_services(tmp: Path, **settings: object) -> Services:
         scratch=Scratch(tmp / "scratch"),
         probe=plate_facts,
         check_faces=check_faces,
-        catalogue=Catalogue.load(),
-        licences=LicencePolicy(),
+        check_recipe=partial(check_recipe, deployment=open_deployment(tmp / "home")),
         permits=Permits(Ed25519PrivateKey.generate(), lambda: NOW),
         wake=lambda: None,
         new_id=lambda: f"job{next(ids)}",

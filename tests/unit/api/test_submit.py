@@ -76,6 +76,36 @@ def test_the_permit_is_for_this_job_alone(api: FlaskClient, services: Services, 
     )
 
 
+def test_settings_go_over_those_of_the_preset_and_into_the_permit(
+    api: FlaskClient, services: Services, ledger: FakeLedger
+) -> None:
+    job_id = upload(api, options={"settings": {"swap": {"strength": 0.5}}}).json["id"]
+    request = ledger.requests[job_id]
+    assert request.recipe.processors[0].settings == {"strength": 0.5}
+    assert request.permit is not None
+    permit = check(request.permit["token"], public_key(services.permits._key), now=NOW)
+    pictures = tuple(picture.sha256 for picture in request.identities[0].pictures)
+    plate = request.plate.sha256 or ""
+    bind(permit, job=job_id, plate_sha256=plate, identities=pictures, recipe_digest=request.recipe.digest())
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ({"settings": {"swap": {"strength": 7}}}, 422, "'strength' is wrong"),
+        ({"settings": {"restore": {"blend": 1}}}, 422, "no processor of kind 'restore'"),
+        ({"recipe": "swap-inswapper"}, 403, "'non-commercial', which this deployment does not allow"),
+        ({"recipe": "restore-restoreformer"}, 403, "neither on this machine"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_left")
+def test_a_recipe_that_cannot_be_rendered_here_is_refused(
+    api: FlaskClient, options: dict[str, object], status: int, words: str
+) -> None:
+    answer = upload(api, options=options)
+    assert words in problem(answer, status)["detail"]
+
+
 def test_a_repeated_key_gives_the_same_job_and_keeps_one_copy(
     api: FlaskClient, services: Services, ledger: FakeLedger
 ) -> None:

@@ -38,6 +38,7 @@ def test_anything_else_does() -> None:
     assert len(digests) == 8
 
 
-def test_only_recipes_that_change_faces_need_a_cast() -> None:
+def test_only_recipes_that_put_faces_in_need_a_cast() -> None:
     assert asked().needs_cast
+    assert not asked(recipe=preset("restore-gfpgan")).needs_cast
     assert not asked(recipe=preset("passthrough")).needs_cast
