@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import IO
 
 import imageio_ffmpeg
+import psutil
 
 from farm.errors import FarmError, InfrastructureError
 
 _TAIL_LINES = 12
 _LONGEST_LINE = 400
+STALL_SECONDS = 120.0
+"""How long the program may neither read nor write a byte before it counts as hung."""
 
 Feed = Callable[[IO[bytes]], None]
 """Writes to the program's standard input, and returns when all is written."""
@@ -59,24 +62,71 @@ class _Tail:
         return " | ".join(self._lines)
 
 
-def run(arguments: Sequence[str], *, where: str, feed: Feed | None = None, hide: Sequence[Path] = ()) -> str:
+class _Watch:
+    """Kills a program that stands still: a disk or share that does not answer must not hold a worker for ever.
+
+    Bytes read and written are what counts: processor time would pass a program that spins. Systems that do not count
+    them (macOS) go without the watch.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        self.stalled = False
+        self._process = process
+        self._seconds = seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="ffmpeg-watch", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        with contextlib.suppress(psutil.Error, AttributeError):
+            known = psutil.Process(self._process.pid)
+            before = None
+            while not self._ended.wait(self._seconds):
+                counters = known.io_counters()
+                moved = counters.read_chars, counters.write_chars
+                if moved == before:
+                    self.stalled = True
+                    self._process.kill()
+                    return
+                before = moved
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    where: str,
+    feed: Feed | None = None,
+    hide: Sequence[Path] = (),
+    stall_seconds: float = STALL_SECONDS,
+) -> str:
     """Run the program to its end; the last lines that it wrote to standard error.
 
     `arguments` go without the program's own name. `feed` writes its standard input from this thread; when it raises,
     the program is killed. `hide` are paths that must not be named in errors. Raises FarmError with the program's last
-    words when it fails.
+    words when it fails, InfrastructureError when it did nothing for one to two times `stall_seconds`.
     """
     command = [program(), "-hide_banner", "-nostats", "-loglevel", "warning", *arguments]
     stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None  # noqa: S101 - it was asked for
-    tail = _Tail(process.stderr)
+    tail, watch = _Tail(process.stderr), _Watch(process, stall_seconds)
     try:
         broken = not _fed(process, feed)
         code = process.wait()
         words = tail.text()
     finally:
+        watch.end()
         _end(process)
+    if watch.stalled:
+        raise InfrastructureError(
+            f"ffmpeg neither read nor wrote anything for {stall_seconds:.0f} seconds, and was ended.",
+            where=where,
+            do="Check the disk or the network share of the scratch folder and of the plate.",
+        )
     for path in hide:
         words = words.replace(str(path), "…")
     if code != 0 or broken:

@@ -140,6 +140,41 @@ def compare(
     return tuple(reports)
 
 
+_KEPT_MARKS = ("default", "forced")
+_NO_LANGUAGE = (None, "", "und")
+
+
+def compare_marks(
+    facts: PlateFacts, out: PlateFacts, places: dict[int, int], container: str, findings: Findings
+) -> None:
+    """Language and disposition of the carried streams; `places` are the deliverable's indices by the plate's.
+
+    What MP4 and Matroska have a field for must be there; QuickTime knows only the languages of old Macintoshes, and
+    other marks are kept where the muxer has a place for them: those are noted.
+    """
+    before, after = {s.index: s for s in facts.streams}, {s.index: s for s in out.streams}
+    for index, place in places.items():
+        old, new = before[index], after.get(place)
+        if new is None or old.kind == "attachment":
+            continue
+        name = f"{old.kind.capitalize()} stream {index}"
+        firm = container in ("mp4", "matroska")
+        if old.language not in _NO_LANGUAGE and new.language != old.language:
+            text = f"{name} is marked as {new.language or 'of no language'} instead of {old.language}."
+            # Three letters are ISO 639-2, which both can write.
+            _fault(findings, "language", text, firm=firm and len(old.language or "") == 3)
+        for mark in sorted(set(old.disposition) - set(new.disposition)):
+            text = f"{name} is not marked as {mark} any more."
+            _fault(findings, "disposition", text, firm=firm and mark in _KEPT_MARKS)
+
+
+def _fault(findings: Findings, code: str, text: str, *, firm: bool) -> None:
+    if firm:
+        findings.add(code, text)
+    else:
+        findings.note(text)
+
+
 def _compare_one(item: Carried, name: str, old: Account, new: Account, same: bool, findings: Findings) -> None:
     if item.way is Way.COPY and not same and not (item.kind == "video" and old.packets == new.packets):
         text = f"{name} has {new.packets} packets that are not the plate's {old.packets}."

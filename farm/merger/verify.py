@@ -32,6 +32,7 @@ from farm.merger.report import Findings, VerifyReport
 class _Account:
     accounts: dict[int, track_check.Account] = field(default_factory=dict)
     ticks: dict[int, Fraction] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
     time_base: Fraction = Fraction(1)
 
 
@@ -48,7 +49,9 @@ def verify(deliverable: Path, film: Film, chunks: Sequence[ChunkFacts], *, threa
     try:
         with open_container(deliverable, where="the deliverable") as container:
             read = _read(container, facts, carried, picture, findings, threads)
-        _check_facts(probe(deliverable), facts, plan, film.metadata, findings)
+        out = probe(deliverable)
+        _check_facts(out, facts, plan, film.metadata, findings)
+        track_check.compare_marks(facts, out, read.places, plan.container, findings)
         _check_chapters(deliverable, film, findings)
     except (av.error.FFmpegError, FarmError) as error:
         findings.add("unreadable", f"The deliverable cannot be read to its end: {error}.")
@@ -105,7 +108,7 @@ def _read(
             index = place[packet.stream_index]
             accounts[index].add(packet, found[index].type)
     ticks = {index: Fraction(s.time_base) for index, s in found.items() if s.time_base}
-    return _Account(accounts, ticks, time_base)
+    return _Account(accounts, ticks, {index: other.index for index, other in found.items()}, time_base)
 
 
 def _check_facts(

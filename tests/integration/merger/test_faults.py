@@ -159,6 +159,20 @@ def test_verify_sees(workshop: Workshop, arguments: list[str], code: str) -> Non
     assert code in {finding.code for finding in report.findings}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["-metadata:s:a:1", "language=eng"], "language"), (["-disposition:a:1", "0"], "disposition")],
+)
+def test_verify_sees_lost_marks_of_a_track(workshop: Workshop, arguments: list[str], code: str) -> None:
+    rendered = workshop.render(workshop.rich(".mkv"), "ffv1")
+    rendered.merge()
+
+    spoilt = remux(rendered.out, workshop.folder / "spoilt.mkv", *arguments)
+
+    found = {finding.code for finding in _verdict(rendered, spoilt).findings}
+    assert code in found
+
+
 def test_verify_sees_one_changed_sample(workshop: Workshop) -> None:
     plate = workshop.media.make("h264_closed.mp4")
     rendered = workshop.render(plate, "ffv1", 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import IO
@@ -9,7 +10,7 @@ from typing import IO
 import psutil
 import pytest
 
-from farm.errors import FarmError
+from farm.errors import FarmError, InfrastructureError
 from farm.media import ffmpeg
 
 
@@ -50,6 +51,22 @@ def test_when_the_feeder_fails_the_program_is_killed() -> None:
 
     with pytest.raises(ValueError, match="the chunk is broken"):
         ffmpeg.run(["-f", "yuv4mpegpipe", "-i", "pipe:0", "-f", "null", "-"], where="test", feed=feed)
+    assert children() == []
+
+
+@pytest.mark.timeout(60)
+def test_a_program_that_stands_still_is_ended(tmp_path: Path) -> None:
+    """It waits for an input that never comes, while more is written to it than a pipe holds."""
+    silent = tmp_path / "silent"
+    os.mkfifo(silent)
+
+    def feed(pipe: IO[bytes]) -> None:
+        pipe.write(bytes(1 << 22))
+
+    inputs = ["-f", "rawvideo", "-video_size", "16x16", "-i", "pipe:0", "-f", "rawvideo", "-video_size", "16x16"]
+    arguments = [*inputs, "-i", f"file:{silent}", "-f", "null", "-"]
+    with pytest.raises(InfrastructureError, match="neither read nor wrote"):
+        ffmpeg.run(arguments, where="test", feed=feed, stall_seconds=0.5)
     assert children() == []
 
 
