@@ -85,6 +85,7 @@ _SWAPPERS = {
     "instyle-c": ("instyle-256-c", "InStyleSwapper C"),
     "blendswap": ("blendswap-256", "BlendSwap"),
     "uniface": ("uniface-256", "UniFace"),
+    "dfm": ("dfm", "a person's own autoencoder (DFM)"),
 }
 _RESTORERS = {
     "gfpgan": ("gfpgan-1.4", "GFPGAN 1.4"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import onnx
 import pytest
@@ -12,9 +14,10 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from farm.faces.cast import build_cast, observe
-from farm.faces.identity import PreparedIdentity
+from farm.faces.identity import PictureBytes, PreparedIdentity, prepare_identity
 from farm.faces.mapping import Mapping, MappingMode, MappingRequest, resolve
-from farm.faces.neural_identity import with_sources
+from farm.faces.neural_identity import source_face, with_sources
+from farm.faces.neural_source import SourceCache, raw_embedding
 from farm.faces.neural_tensors import to_pictures, to_tensor
 from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.report import Outcome, summarise
@@ -26,6 +29,7 @@ from farm.inference.standins import stand_in
 from farm.media.colour import region_to_rgb
 from farm.media.frame import Frame
 from farm.recipe import ProcessorSpec, Recipe, preset
+from farm.sample import portrait_picture
 from tests.integration.faces.conftest import Plate
 from tests.stand_ins import stand_in_catalogue
 
@@ -171,6 +175,35 @@ def test_one_chunk_and_many_are_the_same_frames(stage: Stage, asked: Recipe) -> 
     assert [planes(one.frame) for one in parts] == [planes(one.frame) for one in whole]
     assert [one.report for one in parts] == [one.report for one in whole]
     assert any(face.outcome is Outcome.SWAPPED for one in whole for face in one.report.faces)
+
+
+def test_several_pictures_count_by_their_mean_and_a_source_is_made_once(stage: Stage) -> None:
+    asked = recipe(swap("inswapper-128"))
+    pictures = [PictureBytes(portrait_picture(NEW).read_bytes(), "1"), PictureBytes(turned(NEW), "2")]
+    one, other, both = (prepare_identity(some, stage.models) for some in (pictures[:1], pictures[1:], pictures))
+    assert both.used == ("1", "2")
+    assert both.other_portraits.shape == (1, 512, 512, 3)
+    first, second, mean = (raw_of(who, stage.models) for who in (one, other, both))
+    np.testing.assert_allclose(mean, (first + second) / 2, atol=1e-3)
+    cache = SourceCache()
+    made = [with_sources(both, asked, stage.models, cache).sources for _ in range(2)]
+    (key,) = made[0]
+    assert made[0][key] is made[1][key]
+    again = PreparedIdentity.from_bytes(replace(both, sources=made[0]).to_bytes())
+    np.testing.assert_array_equal(again.sources[key], made[0][key])
+
+
+def turned(name: str) -> bytes:
+    """The portrait, mirrored: another picture of the same person."""
+    picture = cv2.imread(str(portrait_picture(name)))
+    assert picture is not None
+    return cv2.imencode(".png", picture[:, ::-1])[1].tobytes()
+
+
+def raw_of(identity: PreparedIdentity, models: Models) -> NDArray[np.float32]:
+    recogniser = models.load("arcface-w600k-r50")
+    crops = source_face(identity, models.catalogue.spec("inswapper-128"), models).of("arcface_112_v2", 112)
+    return raw_embedding(recogniser, crops)
 
 
 def test_a_weight_above_the_middle_moves_away_from_the_plates_own_identity(stage: Stage) -> None:
