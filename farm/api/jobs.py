@@ -39,7 +39,6 @@ COMMANDS = {
     "cancel": "Stop a job for good",
     "pause": "Hold a job; what is rendered stays",
     "resume": "Let a paused job go on",
-    "requeue": "Do a finished job's failed work again",
 }
 
 

@@ -42,7 +42,6 @@ _COMMANDS: dict[str, Command] = {
     "cancel": jobs.cancel,
     "pause": jobs.pause,
     "resume": jobs.resume,
-    "requeue": jobs.requeue,
 }
 
 

@@ -59,6 +59,8 @@ _RANK = text(f"""
              CASE l.kind WHEN 'merge' THEN 0 WHEN 'plan' THEN 1 WHEN 'cast' THEN 2 ELSE 3 END
     LIMIT 32""")  # noqa: S608  (only the constant above is put in)
 
+# The commit of a claim is not waited for on the disk: a crash of the server that loses it loses a lease, which the
+# attempt hears of with its next report, and nothing else.
 _TAKE = text(f"""
     WITH picked AS (
         SELECT t.id FROM task t
@@ -75,7 +77,8 @@ _TAKE = text(f"""
         SELECT :attempt, id, job_id, kind, :worker, :slot, attempts, 'running', :token,
                clock_timestamp() + make_interval(secs => greatest(:lease, 4 * seconds)) FROM taken, beat
         RETURNING lease_until)
-    SELECT taken.*, made.lease_until, beat.seconds FROM taken, made, beat""")  # noqa: S608
+    SELECT taken.*, made.lease_until, beat.seconds, set_config('synchronous_commit', 'off', true)
+    FROM taken, made, beat""")  # noqa: S608
 
 _COUNT = text("""
     WITH p AS (

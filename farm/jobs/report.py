@@ -27,6 +27,7 @@ _SUPERSEDED = "superseded"
 _DRAINING = "draining"
 
 # The lease of an attempt that has been told to stop is made shorter: a worker that does not listen soon loses it.
+# A heartbeat that a crash of the server loses is followed by the next one, so the disk is not waited for.
 _BEAT = text("""
     UPDATE attempt SET
         beat_at = clock_timestamp(),
@@ -40,7 +41,8 @@ _BEAT = text("""
     WHERE lease_token = :token AND attempt.state = 'running' AND j.id = attempt.job_id
     RETURNING j.state, beat.seconds,
         (SELECT true FROM worker w WHERE w.id = attempt.worker_id
-         AND w.requested IN ('asleep', 'offline', 'restart') AND NOT w.after_task) AS draining
+         AND w.requested IN ('asleep', 'offline', 'restart') AND NOT w.after_task) AS draining,
+        set_config('synchronous_commit', 'off', true)
     """).bindparams(bindparam("environment", type_=JSONB))
 
 

@@ -74,6 +74,11 @@ class Running:
             sessions, worker.id, worker.device, worker.slots, settings.worker_tags, lambda: self._process.pid
         )
 
+    @property
+    def pid(self) -> int:
+        """Of the Celery parent that runs, or ran last."""
+        return self._process.pid
+
     def tend(self) -> None:
         """Look after the process, and do what an operator asks: RESTART and OFFLINE let its tasks end first."""
         if self._left:

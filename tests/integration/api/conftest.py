@@ -11,6 +11,7 @@ from werkzeug.serving import make_server
 
 from farm.api.app import create_app
 from farm.api.ledger import PostgresLedger
+from farm.api.operations import Operations
 from farm.api.services import Services
 from farm.client import Client
 from farm.db.engine import Sessions
@@ -34,6 +35,7 @@ def services(tmp_path: Path, sessions: Sessions) -> Services:
         store=FolderStore(tmp_path / "store", signer),
         signer=signer,
         new_id=new_id,
+        operations=Operations(sessions, DEFAULT),
     )
 
 

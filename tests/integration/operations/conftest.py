@@ -7,9 +7,6 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from farm.api.operations import Operations
-from farm.db.engine import Sessions
-from farm.jobs.policy import DEFAULT
 from tests.integration.api.conftest import app, client, services, url
 
 __all__ = ["app", "client", "services", "url"]
@@ -18,9 +15,8 @@ Ask = Callable[..., Any]
 
 
 @pytest.fixture
-def api(app: Flask, sessions: Sessions) -> Ask:
+def api(app: Flask) -> Ask:
     """Ask the API; what it answers with the status that was expected."""
-    app.extensions["farm_operations"] = Operations(sessions, DEFAULT)
     http = app.test_client()
 
     def ask(method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
