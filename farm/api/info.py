@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from farm import __version__
 from farm.api.openapi import problems
+from farm.api.recipes import offered
 from farm.api.schemas import (
     Check,
     DeliverableKind,
@@ -23,7 +24,6 @@ from farm.api.schemas import (
 from farm.api.services import services
 from farm.errors import FarmError
 from farm.media.deliverables import deliverable, names
-from farm.recipe import PRESETS
 
 bp = APIBlueprint("info", __name__, url_prefix="/api/v1", tag="Farm")
 health = Blueprint("health", __name__)
@@ -48,8 +48,10 @@ def list_recipes() -> RecipeList:
                 title=recipe.title,
                 digest=recipe.digest(),
                 processors=[processor.model_dump(mode="json") for processor in recipe.processors],
+                usable=not refusal,
+                why=refusal,
             )
-            for recipe in PRESETS.values()
+            for recipe, refusal in offered(services())
         ]
     )
 

@@ -9,11 +9,11 @@ from flask.typing import ResponseReturnValue
 
 from farm import __version__
 from farm.api.guard import COOKIE, Guard
+from farm.api.recipes import offered
 from farm.api.schemas import JobQuery
 from farm.api.services import services
 from farm.media.deliverables import deliverable, names
 from farm.provenance.consent import STATEMENT
-from farm.recipe import PRESETS
 
 bp = Blueprint("pages", __name__)
 
@@ -48,7 +48,7 @@ def home() -> str:
     return render_template(
         "home.html",
         version=__version__,
-        recipes=list(PRESETS.values()),
+        recipes=[recipe for recipe, refusal in offered(found) if not refusal],
         deliverables=[deliverable(name) for name in names()],
         statement=STATEMENT,
         chunk_seconds=found.settings.chunk_seconds,

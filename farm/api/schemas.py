@@ -165,6 +165,8 @@ class RecipeOut(BaseModel):
     title: str
     digest: str
     processors: list[dict[str, Any]]
+    usable: bool = True
+    why: str = Field(default="", description="Why a job with it would be refused here, and what to do about it.")
 
 
 class RecipeList(BaseModel):

@@ -95,6 +95,10 @@ def test_chunks_are_listed(api: FlaskClient, ledger: FakeLedger) -> None:
 
 def test_what_there_is_to_choose_from(api: FlaskClient) -> None:
     assert {recipe["name"] for recipe in api.get("/api/v1/recipes").json["items"]} == set(PRESETS)
+    offered = {recipe["name"]: recipe for recipe in api.get("/api/v1/recipes").json["items"]}
+    assert offered["swap"]["usable"]
+    assert not offered["restore-restoreformer"]["usable"]
+    assert "farm models pull restoreformer-plus-plus" in offered["restore-restoreformer"]["why"]
     assert "h264" in {kind["name"] for kind in api.get("/api/v1/deliverables").json["items"]}
     assert api.get("/api/v1/workers").json == {"items": []}
 
