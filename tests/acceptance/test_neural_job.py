@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -76,6 +77,15 @@ def test_an_upscaled_film_is_twice_as_large_and_has_every_frame(neural_farm: Far
     facts = probe(out)
     assert (facts.video.width, facts.video.height) == (320, 180)
     assert [time for time, _ in frame_hashes(out)] == [time for time, _ in frame_hashes(clip.plate)]
+
+
+def test_restoring_asks_for_no_identity_and_is_labelled(neural_farm: Farm, clip: Sample, tmp_path: Path) -> None:
+    options = JobIn(recipe="restore-gfpgan", deliverables=("h264",), chunk_seconds=0.5)
+    job = neural_farm.finished(neural_farm.client.submit(options, plate=clip.plate))
+    out = neural_farm.download(job, "h264", tmp_path / "restored.mp4")
+    assert [time for time, _ in frame_hashes(out)] == [time for time, _ in frame_hashes(clip.plate)]
+    with av.open(str(out)) as container:
+        assert '"Label":"1"' in container.metadata["AIGC"]
 
 
 def test_what_may_not_be_used_or_is_not_there_is_refused_at_submission(neural_farm: Farm, clip: Sample) -> None:

@@ -28,9 +28,10 @@
   }
 
   function missing() {
-    const faces = byId("recipe").selectedOptions[0].dataset.faces === "yes";
+    const chosen = byId("recipe").selectedOptions[0].dataset;
+    const faces = chosen.faces === "yes", identity = chosen.identity === "yes";
     if (!byId("plate").files.length) return ["Choose the plate.", byId("plate")];
-    if (faces && !byId("identity").files.length) return ["Choose a picture of the identity.", byId("identity")];
+    if (identity && !byId("identity").files.length) return ["Choose a picture of the identity.", byId("identity")];
     if (faces && !byId("consent").checked) return ["Confirm the statement, or do not submit.", byId("consent")];
     if (!form.checkValidity()) {
       const field = form.querySelector(":invalid:not(fieldset)");
