@@ -111,7 +111,7 @@ def _add_state(name: str, state: str, words: str) -> None:
     @_json
     def ask(worker_id: str, now: bool, reason: str, as_json: bool) -> None:
         found = _operate("POST", f"/workers/{worker_id}/state", {"state": state, "now": now, "reason": reason})
-        _say(found, f"asked to be {state}", as_json=as_json)
+        _say(found, f"asked: {state}", as_json=as_json)
 
 
 _add_state("sleep", "asleep", "Let a worker claim nothing more until it is woken.")

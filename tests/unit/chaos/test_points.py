@@ -1,0 +1,36 @@
+"""The faults of the chaos harness happen where, when and as often as they were armed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.chaos.points import Fault, Points, Rate
+
+
+def test_an_armed_point_is_met_once(tmp_path: Path) -> None:
+    acts: list[str] = []
+    points = Points(tmp_path, act=acts.append)
+    points.reach("mid-frame")
+    assert acts == []
+    points.arm("mid-frame", Fault("kill"))
+    assert points.met("mid-frame") is None
+    points.reach("after-claim")
+    points.reach("mid-frame")
+    points.reach("mid-frame")
+    assert acts == ["kill"]
+    assert points.met("mid-frame") == os.getpid()
+    points.disarm()
+    assert points.met("mid-frame") is None
+
+
+def test_a_rate_gives_the_same_faults_for_the_same_seed(tmp_path: Path) -> None:
+    points = Points(tmp_path)
+    assert points.throw("store") == ""
+    points.set_rate("store", Rate(0.25, seed=1))
+    first = [points.throw("store") for _ in range(200)]
+    again = Points(tmp_path)
+    assert [again.throw("store") for _ in range(200)] == first
+    assert set(first) == {"before", "after", ""}
+    points.set_rate("store", None)
+    assert points.throw("store") == ""
