@@ -22,6 +22,7 @@ from farm.errors import FarmError, InfrastructureError, RecipeError
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.frame import Frame, Plane
+from farm.media.look import look_of
 from farm.media.names import FIELD_ORDERS
 from farm.media.picture import Mask, PictureMaker
 from farm.media.planes import to_planes
@@ -37,7 +38,8 @@ class ChunkFacts(BaseModel):
 
     `first_pts` and `last_pts` are the plate's ticks of the first and last frame. `reorder` is how many packets the
     encoder's decoding order runs ahead of the presentation order. `frames_sha256` is, for lossless deliverables, the
-    sha256 of all samples as they went into the encoder.
+    sha256 of all samples as they went into the encoder. `looks` are those (see `farm.media.look`) of the first and the
+    last picture as they went into the encoder.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,6 +60,7 @@ class ChunkFacts(BaseModel):
     size: int
     sha256: str
     frames_sha256: str | None = None
+    looks: tuple[str, str] | None = None
     concealed: tuple[int, ...] = ()
 
 
@@ -100,6 +103,7 @@ class ChunkWriter:
         self._packets = 0
         self._reorder = 0
         self._concealed: list[int] = []
+        self._looks: list[str] = []
         self._samples = hashlib.sha256() if plan.lossless else None
         self._facts: ChunkFacts | None = None
         self._output: Any = None
@@ -142,6 +146,9 @@ class ChunkWriter:
         picture = self._maker.make(frame, mask=mask, label=label)
         if self._samples is not None:
             hash_planes(self._samples, to_planes(picture)[0] if self._plan.filters else frame.planes)
+        if frame.index in (self._first, self._last - 1):
+            planes, made = to_planes(picture)
+            self._looks.append(look_of(planes[0], made.name))
         if frame.concealed:
             self._concealed.append(frame.index)
         picture.pts, picture.time_base = frame.index - self._first, 1 / self._plan.rate
@@ -212,6 +219,7 @@ class ChunkWriter:
             size=self._path.stat().st_size,
             sha256=file_sha256(self._path),
             frames_sha256=self._samples.hexdigest() if self._samples is not None else None,
+            looks=(self._looks[0], self._looks[-1]),
             concealed=tuple(self._concealed),
         )
 

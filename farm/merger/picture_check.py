@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from farm.media.encoders import EncoderPlan
+from farm.media.look import alike, look_of
 from farm.media.planes import to_planes
 from farm.media.samples import make_of
 from farm.media.timeline import Timeline
@@ -29,6 +30,7 @@ class PictureCheck:
     ) -> None:
         self._timeline, self._plan, self._chunks = timeline, plan, chunks
         self._shift, self._findings = shift, findings
+        self._looks = _looks_at_seams(chunks)
         self._chunk = 0
         self._samples = hashlib.sha256()
         self._last: int | None = None
@@ -45,6 +47,8 @@ class PictureCheck:
             return
         self._check_time(frame.pts, index, time_base)
         self._check_shape(frame, index)
+        if index in self._looks:
+            self._check_look(frame, index)
         if self._plan.lossless:
             self._check_samples(frame, index)
 
@@ -75,6 +79,13 @@ class PictureCheck:
         if made.depth < self._make.depth or made._replace(depth=0) != self._make._replace(depth=0):
             self._findings.add("samples", f"The picture is {frame.format.name} instead of {plan.sample_format}.", index)
 
+    def _check_look(self, frame: Any, index: int) -> None:
+        planes, made = to_planes(frame)
+        if not alike(look_of(planes[0], made.name), self._looks[index]):
+            pts = int(self._timeline.pts[index])
+            text = f"Frame {index} (pts {pts} of the plate), at a seam, is not the picture that was rendered."
+            self._findings.add("seam", text, index, pts)
+
     def _check_samples(self, frame: Any, index: int) -> None:
         chunk = self._chunks[self._chunk]
         hash_planes(self._samples, to_planes(frame)[0])
@@ -97,3 +108,12 @@ class PictureCheck:
         frame = self.frames if short else None
         pts = int(self._timeline.pts[self.frames]) if short else None
         self._findings.add("count", f"{self.frames} frames were decoded where {due} were due.", frame, pts)
+
+
+def _looks_at_seams(chunks: Sequence[ChunkFacts]) -> dict[int, str]:
+    """The looks of each chunk's first and last frame, by frame."""
+    looks: dict[int, str] = {}
+    for chunk in chunks:
+        if chunk.looks is not None:
+            looks[chunk.first], looks[chunk.last - 1] = chunk.looks
+    return looks

@@ -16,6 +16,7 @@ from farm.merger.join import ChunkFile
 from farm.merger.report import VerifyReport
 from farm.merger.verify import verify
 from tests.integration.merger.workshop import Rendered, Workshop, remux
+from tests.media_factory import ffmpeg
 
 
 @pytest.fixture
@@ -171,6 +172,20 @@ def test_verify_sees_lost_marks_of_a_track(workshop: Workshop, arguments: list[s
 
     found = {finding.code for finding in _verdict(rendered, spoilt).findings}
     assert code in found
+
+
+def test_verify_sees_another_picture_at_a_seam(workshop: Workshop) -> None:
+    """Black where the second chunk begins: same count, same clock."""
+    rendered = workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 2)
+    rendered.merge()
+    spoilt = workshop.folder / "spoilt.mp4"
+    black = "drawbox=color=black:t=fill:enable='eq(n,24)'"
+    same = ["-c:a", "copy", "-enc_time_base", "demux", "-fps_mode", "passthrough", "-video_track_timescale", "12288"]
+    ffmpeg("-i", str(rendered.out), "-vf", black, "-c:v", "libx264", "-preset", "ultrafast", *same, str(spoilt))
+
+    findings = _verdict(rendered, spoilt).findings
+
+    assert [(finding.code, finding.frame) for finding in findings] == [("seam", 24)]
 
 
 def test_verify_sees_one_changed_sample(workshop: Workshop) -> None:
