@@ -1,7 +1,7 @@
 # Every command of the project; `make help` lists them.
 PY := .venv/bin/python
 
-.PHONY: help chaos setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm clean
+.PHONY: help chaos setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm exactness clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -52,6 +52,9 @@ bench-faces: setup ## faces against the plate and the truth: identity, expressio
 
 bench-media: setup ## planning, cutting, merging and passthrough against plain ffmpeg
 	$(PY) -m bench.media
+
+exactness: setup ## docs/exactness.md: every kind of input, frame for frame
+	$(PY) -m bench.exactness
 
 bench-farm: setup ## claims, shares, repair and overhead of the control plane
 	$(PY) -m bench.farm

@@ -46,7 +46,7 @@ class Clips:
         if not path.exists():
             picture = f"testsrc2=size={size}:rate={RATE}" + (f",noise=alls={grain}:allf=t" if grain else "")
             sound = f"sine=frequency=440:sample_rate=48000:duration={frames / RATE}"
-            inputs = ["-f", "lavfi", "-i", picture, "-f", "lavfi", "-i", sound]
+            inputs: list[str | Path] = ["-f", "lavfi", "-i", picture, "-f", "lavfi", "-i", sound]
             codec = ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", "48", "-bf", "2"]
             run_ffmpeg(*inputs, "-frames:v", str(frames), *codec, "-c:a", "pcm_s16le", "-f", "mov", path)
         return path
@@ -55,6 +55,6 @@ class Clips:
         """`clip` `times` over. The sound is coded as a whole: a loop of AAC would repeat its priming."""
         path = self.folder / f"{clip.stem}-{times}.mp4"
         if not path.exists():
-            arguments = ["-stream_loop", str(times - 1), "-i", clip, "-c:v", "copy", "-c:a", "aac"]
+            arguments: list[str | Path] = ["-stream_loop", str(times - 1), "-i", clip, "-c:v", "copy", "-c:a", "aac"]
             run_ffmpeg(*arguments, "-video_track_timescale", "12288", "-f", "mp4", path)
         return path

@@ -30,12 +30,12 @@ def hashes(frames: Iterable[Frame]) -> Hashes:
     return [(frame.pts, checksum(frame.planes)) for frame in frames]
 
 
-def plain_decode(path: Path) -> Hashes:
-    """(pts, checksum of all planes) of every frame, as any program gets them from PyAV."""
+def plain_decode(path: Path, *, threads: int = 0) -> Hashes:
+    """(pts, checksum of all planes) of every frame, as any program gets them from PyAV. `threads` 0 is one a core."""
     found: Hashes = []
     with av.open(str(path)) as container:
         stream = picture_stream(container)
-        stream.thread_type = "AUTO"
+        stream.thread_type, stream.thread_count = "AUTO", threads
         for packet in container.demux(stream):
             try:
                 frames = packet.decode()
