@@ -41,6 +41,8 @@ from farm.wakeups import Wakeups
 from farm.webhook_post import WebhookPost
 
 SWEEP_SECONDS = 3600.0
+SLOW = frozenset({"webhooks", "cleaner", "retention", "orphans"})
+"""Duties that wait for other people's servers or for the store: leases must not wait for them."""
 
 log = structlog.get_logger(__name__)
 
@@ -81,10 +83,16 @@ def run(settings: Settings, stop: threading.Event) -> None:
     engine = make_engine(settings.database_url, application="farm-reconciler", pool_size=2)
     wakeups = Wakeups(settings.broker_url)
     services = make_services(make_sessions(engine), open_store(settings), settings, wakeups)
+    quick = [service for service in services if service.name not in SLOW]
+    slow = Runner([service for service in services if service.name in SLOW], settings.reconcile_seconds, stop.wait)
+    beside = threading.Thread(target=slow.run, name="slow-duties")
     log.info("reconciler runs", services=[service.name for service in services])
+    beside.start()
     try:
-        Runner(services, settings.reconcile_seconds, stop.wait).run()
+        Runner(quick, settings.reconcile_seconds, stop.wait).run()
     finally:
+        stop.set()
+        beside.join()
         wakeups.close()
         engine.dispose()
 
