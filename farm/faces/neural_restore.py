@@ -45,7 +45,7 @@ class Restorer:
         self._given = next(tensor for tensor in spec.inputs if tensor.kind == "image")
         self._weight = next((tensor for tensor in spec.inputs if tensor.kind == "weight"), None)
         self._made = next(tensor for tensor in spec.outputs if tensor.kind == "image")
-        self._full = full_precision(models, spec, precision)
+        self._full = full_precision(spec, precision)
         self.side, self.template = self._given.size, self._given.template
         self.blend = float(spec.settings.get("blend", 1.0)) if blend is None else blend
         self._fidelity = float(spec.settings.get("weight", 0.5)) if fidelity is None else fidelity

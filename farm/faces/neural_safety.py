@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.errors import FarmError
-from farm.faces.neural_source import Loads
+from farm.errors import InputError, PolicyError
 from farm.inference.spec import ModelSpec
 
 Outputs = dict[str, NDArray[Any]]
@@ -47,14 +46,18 @@ def checked(
 ) -> Checked:
     """Run on a batch, look at output `name`, and run the samples that are not usable again in full precision.
 
-    again: the same network in fp32, or None where there is none (or the first run was in fp32 already).
+    again: the same network in fp32, or None where there is none (or the first run was in fp32 already). Where its
+    weights are not to be had here, the samples stay unusable.
     """
     outputs = run(given)
     ok = usable(outputs[name], given)
     redone = np.zeros(len(given), bool)
     if again is not None and not ok.all():
         wrong = np.flatnonzero(~ok)
-        better = again(given[wrong])
+        try:
+            better = again(given[wrong])
+        except (InputError, PolicyError):
+            return Checked(outputs, redone, ok)
         outputs = {key: np.array(value, np.float32) for key, value in outputs.items()}
         for key, value in better.items():
             outputs[key][wrong] = value
@@ -63,16 +66,7 @@ def checked(
     return Checked(outputs, redone, ok)
 
 
-def full_precision(models: Loads, spec: ModelSpec, precision: str | None) -> str | None:
-    """The file to make an unusable output again with.
-
-    None where the one in use is in full precision already, or the full one cannot be had here.
-    """
+def full_precision(spec: ModelSpec, precision: str | None) -> str | None:
+    """The file to make an unusable output again with; None where the one in use is in full precision already."""
     used = precision or spec.default_precision
-    if "fp16" not in used or "fp32" not in spec.files:
-        return None
-    try:
-        models.weights(spec.name, "fp32")
-    except FarmError:
-        return None
-    return "fp32"
+    return "fp32" if "fp16" in used and "fp32" in spec.files else None

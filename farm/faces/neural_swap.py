@@ -168,7 +168,7 @@ class _Network:
         self.target = next(tensor for tensor in model.spec.inputs if tensor.name == "target")
         self._face = next(tensor for tensor in model.spec.outputs if tensor.kind == "image")
         self._mask = next((tensor for tensor in model.spec.outputs if tensor.kind == "mask"), None)
-        self._full = full_precision(models, model.spec, precision)
+        self._full = full_precision(model.spec, precision)
 
     def swap(self, crops: NDArray[np.uint8] | Picture, told: dict[str, NDArray[np.float32]]) -> Swapped:
         given = as_unit(crops)

@@ -34,7 +34,7 @@ class Upscaler:
         self._models, self._name = models, name
         self._model = models.load(name, precision)
         spec = self._model.spec
-        self._full = full_precision(models, spec, precision)
+        self._full = full_precision(spec, precision)
         self.scale = int(spec.settings["scale"])
         self.tile = int(spec.settings["tile"]) if tile is None else tile
         self.overlap = int(spec.settings["overlap"]) if overlap is None else overlap
