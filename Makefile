@@ -1,5 +1,6 @@
 # Every command of the project; `make help` lists them.
 PY := .venv/bin/python
+GPU_PY ?= $(PY)
 
 .PHONY: help chaos setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm exactness clean
 
@@ -31,6 +32,12 @@ test-unit: setup ## tests without services
 
 test-integration: setup ## tests with real PostgreSQL, Valkey, S3 and ffmpeg
 	.venv/bin/pytest tests/integration
+
+test-gpu: ## tests that need an NVIDIA card, in a Python that has the gpu extra (GPU_PY=...)
+	$(GPU_PY) -m pytest -m gpu tests/gpu
+
+bench-gpu: ## the card's path against the network alone, x264 alone and the peers' way
+	$(GPU_PY) -m bench.gpu
 
 test-acceptance: setup ## tests with real processes, real clips and a real browser
 	.venv/bin/pytest tests/acceptance

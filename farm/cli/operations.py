@@ -98,9 +98,28 @@ def why(job_id: str | None, chunk: int | None, worker_id: str | None, as_json: b
     _say(found, found["why"], as_json=as_json)
 
 
-@click.group()
-def worker() -> None:
-    """Tell a worker to sleep, wake, restart or leave; forgive it."""
+@click.group(invoke_without_command=True)
+@click.option("--plan", is_flag=True, help="Print how many slots each card of this machine would carry.")
+@click.pass_context
+def worker(ctx: click.Context, plan: bool) -> None:
+    """Tell a worker to sleep, wake, restart or leave; forgive it. See what this machine's cards would carry."""
+    if plan:
+        _print_plan()
+    elif ctx.invoked_subcommand is None:
+        raise click.UsageError("No command was given.", ctx)
+
+
+def _print_plan() -> None:
+    from rich.console import Console
+
+    from farm.worker.devices import find_cards, load_nvml
+    from farm.worker.plan_table import plan_table
+
+    cards = find_cards(load_nvml())
+    if not cards:
+        click.echo("This machine has no NVIDIA card that its driver shows; its slots share the processors.")
+        return
+    Console().print(plan_table(cards))
 
 
 def _add_state(name: str, state: str, words: str) -> None:

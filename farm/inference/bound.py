@@ -92,6 +92,16 @@ class BoundNetwork:
         return self._options[graph]
 
 
+def is_poisoned(error: BaseException) -> bool:
+    """Whether this error, or one that it came from, means that the process has lost its CUDA context."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, PoisonedContextError) or any(sign in str(cause).lower() for sign in POISONED):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
 def device_error(error: Exception, where: str) -> Exception:
     """The farm's error for one of ONNX Runtime or CUDA."""
     text = short(error)

@@ -7,7 +7,7 @@ context first decides: `claim_primary_context` has to run before CuPy, ONNX Runt
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,9 @@ def choose_decoder(
     return DecoderChoice(NVDEC)
 
 
-def pictures(path: Path, decoder: str, *, start: int | None = None, threads: int = 0) -> Iterator[VideoFrame]:
+def pictures(
+    path: Path, decoder: str, *, start: int | None = None, threads: int = 0
+) -> Generator[VideoFrame, None, None]:
     """Pictures of the plate's video stream in presentation order, from the key frame at or before pts `start`.
 
     With `decoder` NVDEC their planes lie on the card (`device_planes`); they must be let go soon, since they come

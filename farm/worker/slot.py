@@ -13,6 +13,7 @@ import structlog
 
 from farm.db.engine import make_engine, make_sessions
 from farm.errors import ErrorClass, FarmError, InputError, LostResultError, PlanMismatchError, StaleLeaseError, classify
+from farm.inference.bound import is_poisoned
 from farm.jobs.policy import Policy
 from farm.jobs.wire import Claim, HeartbeatAnswer, Progress
 from farm.jobs.wire import Slot as Offer
@@ -29,6 +30,8 @@ from farm.worker.toolbox import Toolbox
 
 log = structlog.get_logger(__name__)
 
+EXIT_POISONED = 71
+
 
 class Slot:
     """Claims tasks and runs them, one at a time, until there is none."""
@@ -43,6 +46,7 @@ class Slot:
         settings: Settings,
         *,
         draining: Callable[[], bool],
+        exit_process: Callable[[int], object] = os._exit,
     ) -> None:
         self._offer = offer
         self._control = control
@@ -51,6 +55,7 @@ class Slot:
         self._toolbox = toolbox
         self._settings = settings
         self._draining = draining
+        self._exit_process = exit_process
         self._drains_since: float | None = None
 
     @classmethod
@@ -105,6 +110,10 @@ class Slot:
                 self._plan_again(claim, error)
             except Exception as error:
                 self._report(claim, error)
+                if is_poisoned(error):
+                    # Every later call on the card would fail too; the pool starts a new process in this one's place.
+                    log.error("the card's context is lost; this process ends", exit_code=EXIT_POISONED)
+                    self._exit_process(EXIT_POISONED)
 
     def _heartbeat(self, claim: Claim) -> Heartbeat:
         def beat(report: Beat) -> HeartbeatAnswer:

@@ -6,9 +6,10 @@ import ctypes
 import queue
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -81,7 +82,18 @@ def lane(
     batch = pool.take()
     if batch is None:
         return
-    for picture in nvdec.pictures(path, decoder, start=first):
+    # Closed by name: a decoder that waits for the collector keeps its surfaces on the card.
+    with closing(nvdec.pictures(path, decoder, start=first)) as pictures:
+        try:
+            yield from _batches(pictures, feed, pool, batch, first, last)
+        finally:
+            feed.close()
+
+
+def _batches(
+    pictures: Iterator[Any], feed: _Feed, pool: BatchPool, batch: FrameBatch, first: int | None, last: int | None
+) -> Iterator[FrameBatch]:
+    for picture in pictures:
         pts = picture.pts
         if pts is None or (first is not None and pts < first):
             continue
@@ -92,16 +104,23 @@ def lane(
         if len(batch) == pool.batch:
             batch.ready = feed.mark()
             yield batch
-            batch = pool.take()
-            if batch is None:
-                feed.close()
+            taken = pool.take()
+            if taken is None:
                 return
+            batch = taken
     if len(batch):
         batch.ready = feed.mark()
         yield batch
     else:
         pool.give_back(batch)
-    feed.close()
+
+
+class _Feed(Protocol):
+    def put(self, picture: Any, array: Array, place: int) -> None: ...
+
+    def mark(self) -> Any:
+        """A device event after which all that was put is there."""
+        ...
 
 
 class _HardwareFeed:

@@ -1,0 +1,120 @@
+"""How many slots a card carries and with which batch, by memory; smaller after each time memory ran out; remembered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from farm.errors import InputError
+from farm.worker.devices import Card
+
+BATCHES = (32, 16, 8, 4, 2, 1)
+RESERVE_MIB = 512
+RESERVE_SHARE = 0.05
+"""What is left free: for the display, the driver, and pictures that are larger than the measured ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Device memory of one slot, MiB: `base` for context and weights, `each` for every frame of the batch.
+
+    measured: on which card; "" where it was computed from the sizes of weights and buffers.
+    """
+
+    base: int
+    each: int
+    measured: str = ""
+
+    def at(self, batch: int) -> int:
+        return self.base + self.each * batch
+
+    @classmethod
+    def through(cls, small: tuple[int, int], large: tuple[int, int], measured: str = "") -> Footprint:
+        """From two measurements (batch, MiB) of the same slot; InputError where they say nothing."""
+        if small[0] >= large[0] or small[1] > large[1] or small[0] < 1:
+            raise InputError(
+                f"Two measurements {small} and {large} do not make a line.",
+                where="slot plan",
+                do="Measure two batch sizes, the smaller one first, on a card that nobody else uses.",
+            )
+        each = -(-(large[1] - small[1]) // (large[0] - small[0]))
+        return cls(max(0, small[1] - each * small[0]), each, measured)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """`slots` 0 means that the recipe does not fit; `why` says what decided."""
+
+    slots: int
+    batch: int
+    slot_mib: int
+    why: str
+
+    @property
+    def fits(self) -> bool:
+        return self.slots > 0
+
+
+def plan_slots(
+    total_mib: int, footprint: Footprint, *, useful: int = 1, batches: Sequence[int] = BATCHES, most: int | None = None
+) -> SlotPlan:
+    """The largest batch that fits once, then as many slots as fit and help.
+
+    useful: slots beyond which the card is busy anyway (measured: one at a batch of 32). most: an operator's limit.
+    """
+    room = room_mib(total_mib)
+    wanted = useful if most is None else min(useful, most)
+    for batch in sorted(batches, reverse=True):
+        need = footprint.at(batch)
+        if need <= room:
+            slots = max(1, min(wanted, room // need))
+            why = "all that help" if slots >= wanted else f"{room} MiB hold no more"
+            return SlotPlan(slots, batch, need, why)
+    return SlotPlan(0, 0, footprint.at(min(batches)), f"a batch of {min(batches)} needs more than {room} MiB")
+
+
+def room_mib(total_mib: int) -> int:
+    """What slots may use of a card."""
+    return max(0, total_mib - max(RESERVE_MIB, round(total_mib * RESERVE_SHARE)))
+
+
+def shrunk(plan: SlotPlan, footprint: Footprint) -> SlotPlan:
+    """The plan after memory ran out under `plan`: half the batch, and at a batch of one a slot less."""
+    if plan.batch > 1:
+        batch = plan.batch // 2
+        return replace(plan, batch=batch, slot_mib=footprint.at(batch), why="memory ran out with twice the batch")
+    if plan.slots > 1:
+        return replace(plan, slots=plan.slots - 1, why="memory ran out with one slot more")
+    return replace(plan, slots=0, why="memory ran out with one slot and a batch of one")
+
+
+class PlanBook:
+    """Plans that proved themselves, by card model, its memory and recipe digest, in a file of its own.
+
+    A file that cannot be read is taken as empty: the plans are found again by trying.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get(self, card: Card, recipe: str) -> SlotPlan | None:
+        return self._read().get(_key(card, recipe))
+
+    def put(self, card: Card, recipe: str, plan: SlotPlan) -> None:
+        plans = {key: asdict(kept) for key, kept in {**self._read(), _key(card, recipe): plan}.items()}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self._path.with_suffix(".new")
+        beside.write_text(json.dumps(plans, indent=1, sort_keys=True))
+        beside.replace(self._path)
+
+    def _read(self) -> dict[str, SlotPlan]:
+        try:
+            return {key: SlotPlan(**plan) for key, plan in json.loads(self._path.read_text()).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+
+def _key(card: Card, recipe: str) -> str:
+    return f"{card.name}/{card.total_mib}/{recipe}"

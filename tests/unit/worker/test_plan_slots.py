@@ -1,0 +1,88 @@
+"""Slots by memory, without a card."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from farm.errors import InputError
+from farm.worker.devices import Card
+from farm.worker.plan_slots import Footprint, PlanBook, SlotPlan, plan_slots, room_mib, shrunk
+from farm.worker.plan_table import FOOTPRINTS, plan_table
+
+SMALL = Footprint(1000, 100)
+CARD = Card("GPU-1", "NVIDIA Test", 8192, 8000)
+
+
+@pytest.mark.parametrize(
+    ("total", "useful", "slots", "batch"),
+    [(8192, 1, 1, 32), (8192, 4, 1, 32), (16384, 4, 3, 32), (4096, 4, 1, 16), (1700, 4, 1, 1), (1500, 4, 0, 0)],
+)
+def test_the_largest_batch_comes_first_and_then_slots(total: int, useful: int, slots: int, batch: int) -> None:
+    plan = plan_slots(total, SMALL, useful=useful)
+    assert (plan.slots, plan.batch) == (slots, batch)
+    assert plan.fits == (slots > 0)
+    if plan.fits:
+        assert plan.slots * plan.slot_mib <= room_mib(total)
+    assert plan.why
+
+
+def test_an_operator_may_ask_for_fewer() -> None:
+    assert plan_slots(80_000, SMALL, useful=8, most=2).slots == 2
+
+
+def test_a_reserve_stays_free_on_small_and_large_cards() -> None:
+    assert room_mib(8192) == 8192 - 512
+    assert room_mib(100_000) == 95_000
+    assert room_mib(100) == 0
+
+
+def test_memory_running_out_halves_the_batch_and_then_takes_slots_until_nothing_fits() -> None:
+    plan = SlotPlan(2, 4, SMALL.at(4), "")
+    seen = []
+    while plan.fits:
+        plan = shrunk(plan, SMALL)
+        seen.append((plan.slots, plan.batch))
+    assert seen == [(2, 2), (2, 1), (1, 1), (0, 1)]
+
+
+def test_two_measurements_make_a_footprint() -> None:
+    told = Footprint.through((16, 3769), (32, 6098), "a card")
+    assert told.at(32) >= 6098
+    assert told.at(32) - 6098 < 32
+    with pytest.raises(InputError, match="Measure two batch sizes"):
+        Footprint.through((32, 6098), (16, 3769))
+
+
+def test_plans_are_remembered_by_card_and_recipe(tmp_path: Path) -> None:
+    book = PlanBook(tmp_path / "sub" / "plans.json")
+    assert book.get(CARD, "r1") is None
+    plan = SlotPlan(1, 8, 900, "memory ran out with twice the batch")
+    book.put(CARD, "r1", plan)
+    book.put(CARD, "r2", SlotPlan(2, 32, 900, ""))
+    again = PlanBook(tmp_path / "sub" / "plans.json")
+    assert again.get(CARD, "r1") == plan
+    assert again.get(Card("GPU-2", "NVIDIA Test", 8192, 100), "r1") == plan
+    assert again.get(Card("GPU-1", "NVIDIA Test", 16384, 100), "r1") is None
+
+
+def test_a_spoilt_book_is_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "plans.json"
+    for text in ("{", "[]", '{"a": {"slots": 1}}'):
+        path.write_text(text)
+        assert PlanBook(path).get(CARD, "r1") is None
+    PlanBook(path).put(CARD, "r1", SlotPlan(1, 1, 1, ""))
+    assert PlanBook(path).get(CARD, "r1") is not None
+
+
+def test_the_table_has_a_row_for_every_card_and_network() -> None:
+    table = plan_table([CARD, Card("GPU-2", "NVIDIA Tiny", 1024, 1024)])
+    assert table.row_count == 2 * len(FOOTPRINTS)
+    console = Console(width=160, record=True, file=StringIO())
+    console.print(table)
+    text = console.export_text()
+    assert "NVIDIA Tiny" in text
+    assert "needs more than" in text
