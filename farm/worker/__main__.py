@@ -11,7 +11,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -26,6 +27,8 @@ from farm.worker.registry import Registration
 log = structlog.get_logger(__name__)
 
 TEND_SECONDS = 1.0
+SETTLED_SECONDS = 20.0
+LONGEST_PAUSE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,43 @@ def _celery_worker(worker_id: str, device: str, slots: int, threads: int, visibl
     return CeleryWorker(worker_id, device, slots, argv, environment)
 
 
+class Restarts:
+    """When a program that keeps ending is started again, and what to say of it meanwhile."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._pause = 0.0
+        self._code: int | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why the program cannot be counted on; "" once it has run for a while."""
+        if self._code is None or self._clock() - self._started >= SETTLED_SECONDS:
+            return ""
+        return f"Its program ends with exit code {self._code} soon after each start; its log says why."
+
+    def due(self, code: int) -> bool:
+        """Whether the program, which has ended with `code`, is started now: at once the first time, then later."""
+        ran = self._clock() - self._started
+        if ran < self._pause:
+            return False
+        early = ran < SETTLED_SECONDS + self._pause
+        self._pause = min(2 * self._pause + 1, LONGEST_PAUSE) if early else 0.0
+        self._code = code if early else None
+        self._started = self._clock()
+        return True
+
+
 class Running:
-    """A started Celery worker and its entry in the fleet."""
+    """A started Celery worker and its entry in the fleet.
+
+    One that ends soon after its start is started again after ever longer pauses, and shown as being in trouble.
+    """
 
     def __init__(self, worker: CeleryWorker, sessions: Sessions, settings: Settings) -> None:
         self._worker = worker
+        self._restarts = Restarts(time.monotonic)
         self._asked: RequestedState | None = None
         self._left = False
         self._process = self._start()
@@ -90,10 +125,10 @@ class Running:
             self._left = True
             self.registration.leave("An operator told it to leave.")
             return
-        if code is not None:
+        if code is not None and self._restarts.due(code):
             log.warning("celery worker ended; starting it again", worker=self._worker.id, exit_code=code)
             self._begin_again()
-        wanted = self.registration.tend()
+        wanted = self.registration.tend(self._restarts.trouble)
         if self._asked is None and wanted in (RequestedState.RESTART, RequestedState.OFFLINE):
             self._asked = wanted
             self.ask_to_stop()

@@ -12,7 +12,7 @@ import structlog
 
 from farm import __version__
 from farm.db.engine import Sessions, transact
-from farm.db.enums import RequestedState
+from farm.db.enums import RequestedState, WorkerState
 from farm.errors import InfrastructureError, NotFoundError
 from farm.jobs import fleet
 from farm.jobs.wire import Slot
@@ -39,8 +39,10 @@ class Registration:
         )
         self._registered = False
 
-    def tend(self) -> RequestedState | None:
+    def tend(self, trouble: str = "") -> RequestedState | None:
         """Register or beat, and end the attempts of dead slots; what an operator wants of the worker, if anything.
+
+        `trouble` says why the worker cannot work: then it is shown as such, and gets no tasks.
 
         A database that is away is logged and tried again with the next call.
         """
@@ -48,7 +50,8 @@ class Registration:
             if not self._registered:
                 transact(self._sessions, lambda session: fleet.register(session, self._report))
                 self._registered = True
-            wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id))
+            state = WorkerState.ERROR if trouble else WorkerState.AWAKE
+            wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id, state, trouble))
             transact(self._sessions, lambda session: fleet.bury(session, self._report.id, self._alive()))
         except NotFoundError:
             self._registered = False
