@@ -15,8 +15,10 @@ from sqlalchemy import func, select
 from farm import jobs
 from farm.api.schemas import JobIn
 from farm.db.engine import transact
+from farm.db.enums import OutboxTopic
 from farm.db.tables import Chunk, Job
 from farm.jobs.reconcile import Message
+from farm.store.base import Store
 from farm.wakeups import Wakeups
 from tests.chaos.harness import LEASE, ChaosError, ChaosFarm
 from tests.chaos.instrument import COMMIT, MERGE_POINTS, POINTS, STORE
@@ -149,16 +151,10 @@ def wakes_doubled(farm: ChaosFarm, dice: random.Random) -> list[str]:
     wakeups = Wakeups(farm.local.state.broker_url)
     job = farm.submit()
     for _ in range(5):
-        wakeups(Message(jobs_topic(), {"count": 20}))
+        wakeups(Message(OutboxTopic.WAKE, {"count": 20}))
     wakeups.close()
     farm.completed(job)
     return [job]
-
-
-def jobs_topic() -> object:
-    from farm.db.enums import OutboxTopic
-
-    return OutboxTopic.WAKE
 
 
 def database_restarted(how: signal.Signals) -> Run:
@@ -260,16 +256,19 @@ def requeued_when_completed(farm: ChaosFarm, dice: random.Random) -> list[str]:
     return [job]
 
 
-def result_vanished(farm: ChaosFarm, dice: random.Random) -> list[str]:
-    """The object of an accepted chunk is lost before the merge reads it: the chunk is rendered again."""
-    farm.points.arm("merge-after-claim", Fault("stop"))
-    job = farm.submit()
-    pid = farm.met("merge-after-claim")
-    keys = [info.key for info in farm.store.list(f"jobs/{job}/chunks/")]
-    farm.store.delete(dice.choice(keys))
-    farm.signal([pid], signal.SIGCONT)
-    farm.completed(job)
-    return [job]
+def result_spoilt(spoil: Callable[[Store, str], object]) -> Run:
+    """The object of an accepted chunk is lost or replaced before the merge reads it: the chunk is rendered again."""
+
+    def run(farm: ChaosFarm, dice: random.Random) -> list[str]:
+        farm.points.arm("merge-after-claim", Fault("stop"))
+        job = farm.submit()
+        pid = farm.met("merge-after-claim")
+        spoil(farm.store, dice.choice([info.key for info in farm.store.list(f"jobs/{job}/chunks/")]))
+        farm.signal([pid], signal.SIGCONT)
+        farm.completed(job)
+        return [job]
+
+    return run
 
 
 SCENARIOS = (
@@ -294,7 +293,8 @@ SCENARIOS = (
     Scenario("paused and resumed", paused),
     Scenario("requeued while running", requeued_while_running),
     Scenario("requeued when completed", requeued_when_completed),
-    Scenario("chunk result vanished", result_vanished),
+    Scenario("chunk result vanished", result_spoilt(lambda store, key: store.delete(key))),
+    Scenario("chunk result replaced", result_spoilt(lambda store, key: store.put_bytes(key, b"something else"))),
 )
 SHORT = (
     "kill mid-upload", "stop after-upload", "exit after-commit", "failing commits", "failing store", "broker flushed",
