@@ -179,7 +179,12 @@ def _head(path: Path, *, stream_index: int) -> list[HeadPacket]:
             if packet.size:
                 found.append(
                     HeadPacket(
-                        packet.pts, packet.duration or 0, packet.is_keyframe, packet.is_discard, packet.is_corrupt
+                        packet.pts,
+                        packet.dts,
+                        packet.duration or 0,
+                        packet.is_keyframe,
+                        packet.is_discard,
+                        packet.is_corrupt,
                     )
                 )
             if len(found) >= _HEAD_PACKETS:

@@ -13,9 +13,10 @@ from farm.media.facts import PlateFacts, PlateWarning
 
 
 class HeadPacket(NamedTuple):
-    """One of the first packets: time stamp and duration in ticks, and the demuxer's flags."""
+    """One of the first packets: time stamps and duration in ticks, and the demuxer's flags."""
 
     pts: int | None
+    dts: int | None
     duration: int
     key: bool
     discard: bool
@@ -39,7 +40,9 @@ def _damage(facts: PlateFacts, head: list[HeadPacket]) -> Iterator[PlateWarning]
 
 
 def _rate(facts: PlateFacts, head: list[HeadPacket]) -> Iterator[PlateWarning]:
-    pts = sorted(p.pts for p in head if p.pts is not None and not p.discard)
+    # Frames shown after the last packet's decoding time may still have neighbours that were not read.
+    known = max((p.dts for p in head if p.dts is not None), default=None)
+    pts = sorted(p.pts for p in head if p.pts is not None and not p.discard and (known is None or p.pts <= known))
     steps = [b - a for a, b in pairwise(pts)]
     if steps and is_variable(steps):
         low, high = (float(s * facts.video.time_base * 1000) for s in (min(steps), max(steps)))
