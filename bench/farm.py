@@ -46,7 +46,7 @@ OUT = jobs.ObjectOut(key="bench", sha256=SHA, size=1)
 
 
 def open_farm(url: str, pool: int = 4) -> Sessions:
-    return make_sessions(make_engine(url, application="farm-bench", pool_size=pool))
+    return make_sessions(make_engine(url, application="facefarm-bench", pool_size=pool))
 
 
 def rendered(frames: int) -> jobs.RenderResult:
@@ -267,7 +267,7 @@ def burst(url: str, clients: int = 8, number: int = 1_000) -> Goals:
 @contextmanager
 def private_database(durable: bool) -> Iterator[Callable[[str], str]]:
     """Makes migrated databases on a server of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="farm-bench-"))
+    folder = Path(tempfile.mkdtemp(prefix="facefarm-bench-"))
     cluster = Cluster(folder, durable=durable)
 
     def make(name: str) -> str:
