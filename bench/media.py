@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.common import Goal, at_least, at_most, exactly, finish, noted
 from bench.media_clips import LOOP_SECONDS, RATE, Clips, run_ffmpeg
@@ -27,6 +28,16 @@ from bench.media_clips import LOOP_SECONDS, RATE, Clips, run_ffmpeg
 Goals = dict[str, Goal]
 Answer = dict[str, Any]
 _LOOP_FRAMES = LOOP_SECONDS * RATE
+
+
+class Plain(NamedTuple):
+    """What one run of ffmpeg took: by the clock, and of processor time."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+Pairs = list[tuple[Plain, Answer]]
 
 
 @dataclass
@@ -56,23 +67,38 @@ class Bench:
         print(f"  {task} {answer}", file=sys.stderr, flush=True)
         return answer
 
-    def ffmpeg(self, *arguments: str | Path) -> float:
-        """Seconds that ffmpeg takes to write a file, which is then removed."""
+    def ffmpeg(self, *arguments: str | Path) -> Plain:
+        """What ffmpeg takes to write a file, which is then removed."""
         out = self.folder / "plain.mp4"
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), _children_cpu()
         run_ffmpeg(*arguments, out)
-        taken = time.perf_counter() - begun
+        plain = Plain(time.perf_counter() - begun, _children_cpu() - before)
         out.unlink()
-        print(f"  ffmpeg {taken:.2f} s", file=sys.stderr, flush=True)
-        return taken
+        print(f"  ffmpeg {plain}", file=sys.stderr, flush=True)
+        return plain
 
-    def copied(self, path: Path) -> float:
-        """Seconds of `ffmpeg -c copy` of all streams of a file."""
+    def copied(self, path: Path) -> Plain:
+        """What `ffmpeg -c copy` of all streams of a file takes."""
         return self.ffmpeg("-i", path, "-map", "0", "-c", "copy")
 
 
 def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
+
+
+def _children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _speed(pairs: Pairs, of: str = "seconds") -> float:
+    """Ours as a part of ffmpeg's speed: the median of the pairs' ratios."""
+    return _median([plain.seconds / answer[of] for plain, answer in pairs])
+
+
+def _cpu(pairs: Pairs) -> Goal:
+    ratio = _median([plain.cpu_seconds / answer["cpu_seconds"] for plain, answer in pairs])
+    return noted(ratio, "the same by processor time, our program's start included")
 
 
 def _median(values: list[float]) -> float:
@@ -89,9 +115,10 @@ def planning(bench: Bench) -> Goals:
         pairs = [(bench.copied(plate), bench.child("plan", plate=plate, stored=False)) for _ in range(bench.repeats)]
         stored = [bench.child("plan", plate=plate, stored=True) for _ in range(bench.repeats)]
         ours = [answer for _, answer in pairs]
-        plain = _median([seconds for seconds, _ in pairs])
+        plain = _median([taken.seconds for taken, _ in pairs])
         what = f"{ours[0]['frames']} frames, {plate.stat().st_size >> 20} MiB; ffmpeg took {plain:.2f} s"
-        goals[f"plan_speed_{name}"] = at_least(_median([s / a["seconds"] for s, a in pairs]), 0.7, what)
+        goals[f"plan_speed_{name}"] = at_least(_speed(pairs), 0.7, what)
+        goals[f"plan_cpu_speed_{name}"] = _cpu(pairs)
         both = [*ours, *stored]
         goals[f"plan_peak_mib_{name}"] = at_most(max(a["peak_mib"] for a in both), 400, "the most of all runs")
         first = _median([answer["first_seconds"] for answer in stored])
@@ -110,16 +137,17 @@ def merging(bench: Bench) -> Goals:
     chunks.mkdir(exist_ok=True)
     given: Answer = {"folder": chunks, "frames": _LOOP_FRAMES}
     bench.child("one_chunk", plate=plate, **given)
-    pairs = []
+    pairs: Pairs = []
     for _ in range(bench.repeats):
         answer = bench.child("merge", plate=plate, out=film, whole=False, **given)
         pairs.append((bench.copied(film), answer))
     size = film.stat().st_size >> 20
-    plain = _median([seconds for seconds, _ in pairs])
+    plain = _median([taken.seconds for taken, _ in pairs])
     what = f"{answer['chunks']} chunks, {size} MiB, hashes checked; ffmpeg took {plain:.2f} s"
     whole = bench.child("merge", plate=minute, out=film, whole=True, **given)
     return {
-        "merge_speed": at_least(_median([s / a["seconds"] for s, a in pairs]), 0.6, what),
+        "merge_speed": at_least(_speed(pairs), 0.6, what),
+        "merge_cpu_speed": _cpu(pairs),
         "merge_peak_mib": noted(max(a["peak_mib"] for _, a in pairs), "of the process that joins"),
         "merge_and_verify_fps": noted(whole["frames"] / whole["seconds"], "1080p, with every frame decoded again"),
     }
@@ -143,18 +171,20 @@ def many_chunks(bench: Bench) -> Goals:
 def passthrough(bench: Bench) -> Goals:
     """A 1080p minute to `h264`, against one ffmpeg that decodes and encodes with the same settings."""
     plate = bench.clips.large(bench.pass_seconds / 60)
-    out, pairs = bench.folder / "passed.mp4", []
+    out = bench.folder / "passed.mp4"
+    pairs: Pairs = []
     settings = bench.child("settings", plate=plate)["options"]
     for _ in range(bench.repeats):
         plain = bench.ffmpeg("-i", plate, "-map", "0", "-c:v", "libx264", *_as_options(settings), "-c:a", "copy")
         pairs.append((plain, bench.child("passthrough", plate=plate, out=out)))
         out.unlink()
-    seconds = _median([plain for plain, _ in pairs])
+    seconds = _median([taken.seconds for taken, _ in pairs])
     what = f"decode, recipe, encode of {bench.pass_seconds:.0f} s; ffmpeg took {seconds:.1f} s"
     whole = "the whole job: plan, cut, render, merge, verify by decoding"
     return {
-        "passthrough_speed": at_least(_median([s / a["render_seconds"] for s, a in pairs]), 0.9, what),
-        "passthrough_job_speed": noted(_median([s / a["seconds"] for s, a in pairs]), whole),
+        "passthrough_speed": at_least(_speed(pairs, "render_seconds"), 0.9, what),
+        "passthrough_job_speed": noted(_speed(pairs), whole),
+        "passthrough_job_cpu_speed": _cpu(pairs),
     }
 
 
