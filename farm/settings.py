@@ -161,6 +161,11 @@ class Settings(BaseSettings):
     worker_id: str | None = Field(
         default=None, description="Id of one worker; `farm worker` sets it for the processes that it starts."
     )
+    slot_vram_mib: int = Field(
+        default=0,
+        ge=0,
+        description="GPU memory that one slot offers to jobs, MiB; `farm worker` sets it from the card and its slots.",
+    )
     worker_tags: Names = Field(
         default=(), description="Tags of this worker, by comma; a tagged job runs only on such workers."
     )

@@ -22,6 +22,7 @@ from farm.db.engine import Sessions, make_engine, make_sessions
 from farm.db.enums import RequestedState
 from farm.settings import PREFIX, Settings, load_settings, required
 from farm.worker.devices import Card, find_cards, load_nvml
+from farm.worker.plan_slots import room_mib
 from farm.worker.registry import Registration
 
 log = structlog.get_logger(__name__)
@@ -38,6 +39,7 @@ class CeleryWorker:
     id: str
     device: str
     slots: int
+    vram_mib: int
     argv: tuple[str, ...]
     environment: dict[str, str]
 
@@ -46,12 +48,15 @@ def plan_workers(settings: Settings, cards: Sequence[Card], *, host: str, cores:
     """One Celery worker a card, with its slots; without a card, one whose slots share the processors."""
     name = settings.worker_name or host
     slots = settings.slots or 1
-    devices = [(f"gpu{index}", card.uuid) for index, card in enumerate(cards)] or [("cpu", "")]
+    devices = [(f"gpu{index}", card.uuid, room_mib(card.total_mib) // slots) for index, card in enumerate(cards)]
+    devices = devices or [("cpu", "", 0)]
     threads = settings.threads or max(1, cores // (slots * len(devices)))
-    return [_celery_worker(f"{name}-{device}"[:64], device, slots, threads, uuid) for device, uuid in devices]
+    return [
+        _celery_worker(f"{name}-{device}"[:64], device, slots, threads, uuid, vram) for device, uuid, vram in devices
+    ]
 
 
-def _celery_worker(worker_id: str, device: str, slots: int, threads: int, visible: str) -> CeleryWorker:
+def _celery_worker(worker_id: str, device: str, slots: int, threads: int, visible: str, vram_mib: int) -> CeleryWorker:
     argv = (
         *(sys.executable, "-m", "celery", "--app", "farm.worker.app", "--quiet", "worker"),
         *("--pool", "prefork", "--concurrency", str(slots), "--hostname", f"{device}@%h", "--queues", "farm"),
@@ -60,9 +65,10 @@ def _celery_worker(worker_id: str, device: str, slots: int, threads: int, visibl
     environment = {
         f"{PREFIX}THREADS": str(threads),
         f"{PREFIX}WORKER_ID": worker_id,
+        f"{PREFIX}SLOT_VRAM_MIB": str(vram_mib),
         "CUDA_VISIBLE_DEVICES": visible,
     }
-    return CeleryWorker(worker_id, device, slots, argv, environment)
+    return CeleryWorker(worker_id, device, slots, vram_mib, argv, environment)
 
 
 class Restarts:
@@ -106,7 +112,13 @@ class Running:
         self._left = False
         self._process = self._start()
         self.registration = Registration(
-            sessions, worker.id, worker.device, worker.slots, settings.worker_tags, lambda: self._process.pid
+            sessions,
+            worker.id,
+            worker.device,
+            worker.slots,
+            settings.worker_tags,
+            lambda: self._process.pid,
+            vram_mib=worker.vram_mib,
         )
 
     @property

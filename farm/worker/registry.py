@@ -25,15 +25,23 @@ class Registration:
 
     Parameters
     ----------
-    pid: gives the process id of the Celery parent, whose children are the slots.
+    pid: gives the process id of the Celery parent, whose children are the slots. vram_mib: what each slot offers.
     """
 
     def __init__(
-        self, sessions: Sessions, worker_id: str, device: str, slots: int, tags: tuple[str, ...], pid: Callable[[], int]
+        self,
+        sessions: Sessions,
+        worker_id: str,
+        device: str,
+        slots: int,
+        tags: tuple[str, ...],
+        pid: Callable[[], int],
+        *,
+        vram_mib: int = 0,
     ) -> None:
         self._sessions = sessions
         self._pid = pid
-        offers = tuple(Slot(worker_id=worker_id, number=number, tags=tags) for number in range(slots))
+        offers = tuple(Slot(worker_id=worker_id, number=number, tags=tags, vram_mb=vram_mib) for number in range(slots))
         self._report = fleet.WorkerReport(
             id=worker_id, name=worker_id, tags=tags, version=__version__, slots=offers, devices=(device,) * slots
         )

@@ -69,7 +69,12 @@ class Slot:
         policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
         return cls(
             # A slot is known by its process, so that the program that watches it can say when it died.
-            Offer(worker_id=required(settings, "worker_id"), number=os.getpid(), tags=settings.worker_tags),
+            Offer(
+                worker_id=required(settings, "worker_id"),
+                number=os.getpid(),
+                tags=settings.worker_tags,
+                vram_mb=settings.slot_vram_mib,
+            ),
             Control(make_sessions(engine), policy),
             store,
             scratch,
