@@ -137,7 +137,10 @@ class Running:
             self._left = True
             self.registration.leave("An operator told it to leave.")
             return
-        if code is not None and self._restarts.due(code):
+        if code is not None and self._asked is RequestedState.RESTART:
+            self._restarts = Restarts(time.monotonic)  # an end that was asked for is no trouble
+            self._begin_again()
+        elif code is not None and self._restarts.due(code):
             log.warning("celery worker ended; starting it again", worker=self._worker.id, exit_code=code)
             self._begin_again()
         wanted = self.registration.tend(self._restarts.trouble)

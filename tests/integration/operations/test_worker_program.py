@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -13,15 +14,18 @@ from farm.db.enums import RequestedState
 from farm.db.tables import Worker
 from farm.jobs import fleet
 from farm.settings import Settings
-from farm.worker.__main__ import CeleryWorker, Running
+from farm.worker.__main__ import Running, plan_workers
 
+ID = "w1-cpu"
 SLEEPER = (sys.executable, "-c", "import signal; signal.pause()")
 
 
 @pytest.fixture
 def running(sessions: Sessions) -> Iterator[Running]:
     """A worker whose Celery process does nothing, and ends when it is asked to."""
-    made = Running(CeleryWorker("w1", "cpu", 1, SLEEPER, {}), sessions, Settings())
+    settings = Settings(worker_name="w1")
+    (plan,) = plan_workers(settings, [], host="host", cores=1)
+    made = Running(replace(plan, argv=SLEEPER), sessions, settings)
     made.tend()
     yield made
     made.ask_to_stop()
@@ -29,7 +33,7 @@ def running(sessions: Sessions) -> Iterator[Running]:
 
 
 def ask(sessions: Sessions, state: RequestedState) -> None:
-    transact(sessions, lambda s: fleet.request_state(s, "w1", state, actor="tester"))
+    transact(sessions, lambda s: fleet.request_state(s, ID, state, actor="tester"))
 
 
 def ended(running: Running) -> int:
@@ -41,7 +45,7 @@ def ended(running: Running) -> int:
 
 def row(sessions: Sessions) -> Worker:
     with sessions() as session:
-        return session.get_one(Worker, "w1")
+        return session.get_one(Worker, ID)
 
 
 def test_a_worker_is_restarted(sessions: Sessions, running: Running) -> None:
