@@ -19,6 +19,7 @@ from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS, open_bound
 from farm.inference.buckets import Buckets
 from farm.media import nvdec
+from farm.worker.gpu_line import StageTimes
 from farm.worker.gpu_render import GpuRender, everyone
 
 WARM_FRAMES = 256
@@ -38,7 +39,7 @@ def main() -> None:
     print(json.dumps({"ready": True, "vram_mib": vram_mib()}), flush=True)
     sys.stdin.readline()
     for run in range(told["runs"]):
-        slot.times.__init__()  # type: ignore[misc]
+        slot.times = StageTimes()
         slot.swapper.samples = slot.swapper.slots = 0
         made = drive(slot, told, told["seconds"])
         made["fill"] = slot.swapper.fill

@@ -166,6 +166,9 @@ class Settings(BaseSettings):
         ge=0,
         description="GPU memory that one slot offers to jobs, MiB; `farm worker` sets it from the card and its slots.",
     )
+    worker_metrics_port: int = Field(
+        default=0, ge=0, le=65535, description="Port on which `farm worker` tells Prometheus of its cards; 0: none."
+    )
     worker_tags: Names = Field(
         default=(), description="Tags of this worker, by comma; a tagged job runs only on such workers."
     )

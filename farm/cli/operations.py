@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -100,13 +102,19 @@ def why(job_id: str | None, chunk: int | None, worker_id: str | None, as_json: b
 
 @click.group(invoke_without_command=True)
 @click.option("--plan", is_flag=True, help="Print how many slots each card of this machine would carry.")
+@click.option("--top", is_flag=True, help="Show what this machine's cards are doing, once a second, until ctrl-C.")
 @click.pass_context
-def worker(ctx: click.Context, plan: bool) -> None:
+def worker(ctx: click.Context, plan: bool, top: bool) -> None:
     """Tell a worker to sleep, wake, restart or leave; forgive it. See what this machine's cards would carry."""
     if plan:
         _print_plan()
+    elif top:
+        _show_top()
     elif ctx.invoked_subcommand is None:
         raise click.UsageError("No command was given.", ctx)
+
+
+_NO_CARD = "This machine has no NVIDIA card that its driver shows; its slots share the processors."
 
 
 def _print_plan() -> None:
@@ -116,10 +124,26 @@ def _print_plan() -> None:
     from farm.worker.plan_table import plan_table
 
     cards = find_cards(load_nvml())
-    if not cards:
-        click.echo("This machine has no NVIDIA card that its driver shows; its slots share the processors.")
+    if cards:
+        Console().print(plan_table(cards))
+    else:
+        click.echo(_NO_CARD)
+
+
+def _show_top() -> None:
+    from rich.live import Live
+
+    from farm.worker.devices import load_nvml
+    from farm.worker.telemetry import read_cards, top_table
+
+    nvml = load_nvml()
+    if nvml is None:
+        click.echo(_NO_CARD)
         return
-    Console().print(plan_table(cards))
+    with suppress(KeyboardInterrupt), Live(top_table(read_cards(nvml)), auto_refresh=False) as live:
+        while True:
+            time.sleep(1)
+            live.update(top_table(read_cards(nvml)), refresh=True)
 
 
 def _add_state(name: str, state: str, words: str) -> None:

@@ -24,6 +24,7 @@ from farm.settings import PREFIX, Settings, load_settings, required
 from farm.worker.devices import Card, find_cards, load_nvml
 from farm.worker.plan_slots import room_mib
 from farm.worker.registry import Registration
+from farm.worker.telemetry import serve_telemetry
 
 log = structlog.get_logger(__name__)
 
@@ -177,7 +178,10 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     sessions = make_sessions(make_engine(required(settings, "database_url"), application="farm-fleet", pool_size=1))
-    cards = find_cards(load_nvml())
+    nvml = load_nvml()
+    cards = find_cards(nvml)
+    if nvml is not None and settings.worker_metrics_port:
+        serve_telemetry(nvml, settings.worker_metrics_port)
     plans = plan_workers(settings, cards, host=socket.gethostname(), cores=len(os.sched_getaffinity(0)))
     workers = [Running(plan, sessions, settings) for plan in plans]
     while not stop.wait(TEND_SECONDS):

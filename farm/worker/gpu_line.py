@@ -30,7 +30,7 @@ class Batch(Protocol):
 
 @dataclass
 class StageTimes:
-    """Seconds each stage was busy (not waiting for a neighbour), frames done, and the queues' depths when last read."""
+    """Seconds that each stage was busy (not waiting for a neighbour), and frames done."""
 
     busy: dict[str, float] = field(default_factory=dict)
     frames: int = 0
@@ -60,14 +60,14 @@ def run_line(
 
     def looked() -> Iterator[T]:
         for batch in gathered(lanes, depth):
-            with _timed(times, "look"):
+            with _Timed(times, "look"):
                 look(batch)
             yield batch
 
     def swapped() -> Iterator[T]:
         before: T | None = None
         for batch in ahead(looked(), depth):
-            with _timed(times, "swap"):
+            with _Timed(times, "swap"):
                 swap(batch)
             if before is not None:
                 finished(before)
