@@ -130,7 +130,7 @@ def _put(handed: queue.Queue[tuple[bool, Any]], item: tuple[bool, Any], stopped:
     return False
 
 
-class _timed:
+class _Timed:
     """Adds the time of its block to a stage."""
 
     def __init__(self, times: StageTimes, stage: str) -> None:
