@@ -76,6 +76,17 @@ class PlateCutter:
             return self._decoded
         return timeline_of(self._frames, self._facts)
 
+    @property
+    def known(self) -> int:
+        """How many frames are known so far."""
+        return len(self._frames)
+
+    def part(self, low: int, high: int) -> Timeline:
+        """Frames [low, high) of the timeline at their own indexes (`Timeline.part`), without building all of it."""
+        if self._decoded is not None:
+            return self._decoded.part(low, high)
+        return timeline_of(self._frames[low:high], self._facts).placed_at(low)
+
     def _wants(self) -> Iterator[Want]:
         """What each chunk needs, once enough of the frames behind it are known."""
         before, after = self._context

@@ -73,7 +73,8 @@ def assemble(
 
     A frame that the decoder did not give is the one before it, marked as concealed. Raises PlanMismatchError where
     frames are missing though nothing went wrong, come in another order than planned, or the first has none before it;
-    with `strict` also for a frame that has faults in it, since what a decoder makes of those depends on where it began.
+    with `strict` also for frames that have faults in them or are lost to them, since what a decoder makes of those
+    depends on where it began.
     """
     joiner = _Joiner(index, maker, low)
     for item in decoded:
@@ -87,7 +88,7 @@ def assemble(
         if number + 1 == high:
             break
     yield from joiner.up_to(min(high, len(index)) if high is not None else len(index))
-    joiner.check(log)
+    joiner.check(log, strict=strict)
 
 
 class _Joiner:
@@ -118,10 +119,10 @@ class _Joiner:
             self._concealed.append(frame.index)
             yield frame
 
-    def check(self, log: DecodeLog) -> None:
+    def check(self, log: DecodeLog, *, strict: bool) -> None:
         unknown = [n for n in self._concealed if not self._index.is_known_lost(n)]
-        if unknown and not log.errors:
-            raise _mismatch(f"{len(unknown)} planned frames were not there, though nothing is damaged.", unknown[0])
+        if unknown and (strict or not log.errors):
+            raise _mismatch(f"{len(unknown)} planned frames were not there.", unknown[0])
 
 
 def _mismatch(what: str, frame: int) -> PlanMismatchError:

@@ -58,16 +58,29 @@ class Timeline:
         What a chunk needs while the rest of the plate is still being scanned. The frames before `low` are placeholders
         (one tick each, of no packet), so that an index means the same frame in every part.
         """
-        before = np.arange(-low, 0, dtype=np.int64)
         frames = slice(low, high)
         return Timeline(
             self.time_base,
-            np.concatenate([before + self.pts[low], self.pts[frames]]),
-            np.concatenate([np.ones(low, np.int64), self.duration[frames]]),
-            np.concatenate([np.zeros(low, np.bool_), self.key[frames]]),
-            np.concatenate([before - 1, self.packet[frames]]) if len(self.packet) else self.packet,
-            self.concealed[(self.concealed >= low) & (self.concealed < high)],
-            self.damaged[(self.damaged >= low) & (self.damaged < high)],
+            self.pts[frames],
+            self.duration[frames],
+            self.key[frames],
+            self.packet[frames],
+            self.concealed[(self.concealed >= low) & (self.concealed < high)] - low,
+            self.damaged[(self.damaged >= low) & (self.damaged < high)] - low,
+            self.decoded,
+        ).placed_at(low)
+
+    def placed_at(self, low: int) -> Timeline:
+        """The same frames as numbers `low` and up, behind as many placeholders (see `part`)."""
+        before = np.arange(-low, 0, dtype=np.int64)
+        return Timeline(
+            self.time_base,
+            np.concatenate([before + self.pts[0], self.pts]),
+            np.concatenate([np.ones(low, np.int64), self.duration]),
+            np.concatenate([np.zeros(low, np.bool_), self.key]),
+            np.concatenate([before - 1, self.packet]) if len(self.packet) else self.packet,
+            self.concealed + low,
+            self.damaged + low,
             self.decoded,
         )
 

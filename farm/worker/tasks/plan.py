@@ -51,7 +51,7 @@ def plan(context: TaskContext) -> PlanResult:
 def _cut(context: TaskContext, cutter: PlateCutter, shared: dict[str, Any]) -> PlanResult:
     chunks = 0
     for chunk in cutter.run():
-        _publish(context, cutter.timeline(), chunk, shared)
+        _publish(context, cutter, chunk, shared)
         chunks += 1
         context.heartbeat.progress(chunk.range.last, "cutting segments")
         context.heartbeat.check()
@@ -81,12 +81,12 @@ def _encoders(context: TaskContext, facts: PlateFacts) -> dict[str, Any]:
     }
 
 
-def _publish(context: TaskContext, timeline: Timeline, chunk: CutChunk, shared: dict[str, Any]) -> None:
+def _publish(context: TaskContext, cutter: PlateCutter, chunk: CutChunk, shared: dict[str, Any]) -> None:
     """Store the segment and the chunk's part of the timeline, then say that the chunk is there."""
     number, first, last = chunk.range.index, chunk.range.first, chunk.range.last
-    low, high = max(0, first - shared["before"]), min(len(timeline), last + shared["after"] + 1)
-    part = keys.segment_timeline(context.job_id, number)
-    context.store.put_bytes(part, timeline.part(low, high).to_bytes())
+    low, high = max(0, first - shared["before"]), min(cutter.known, last + shared["after"] + 1)
+    part, timeline = keys.segment_timeline(context.job_id, number), cutter.part(low, high)
+    context.store.put_bytes(part, timeline.to_bytes())
     key = keys.segment(context.job_id, number)
     stored = context.store.put_file(key, chunk.segment.path)
     chunk.segment.path.unlink()
