@@ -1,0 +1,67 @@
+"""A slot that lost its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import farm.worker.slot as slot_module
+from farm.errors import ErrorClass, FarmError, InfrastructureError, OutOfMemoryError
+from farm.inference.bound import PoisonedContextError
+from farm.worker.scratch import Scratch
+from farm.worker.slot import EXIT_POISONED, Slot
+
+
+class _Control:
+    """Has one task, and keeps what is reported."""
+
+    def __init__(self) -> None:
+        self.failed: list[ErrorClass] = []
+        lease = SimpleNamespace(job_id="j", task_id="t", attempt_id="a", heartbeat_seconds=60)
+        self._claims: list[Any] = [SimpleNamespace(lease=lease, kind="render", position=0, number=1)]
+
+    def claim(self, _: Any) -> Any:
+        return self._claims.pop() if self._claims else None
+
+    def heartbeat(self, *_: Any) -> Any:
+        return SimpleNamespace(alive=True, reason="")
+
+    def finish(self, *_: Any) -> None:
+        raise AssertionError("A task that broke was called finished.")
+
+    def fail(self, _: Any, error_class: ErrorClass, __: str) -> None:
+        self.failed.append(error_class)
+
+
+def _run(error: FarmError, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[ErrorClass], list[int]]:
+    def broken(_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(slot_module, "run_task", broken)
+    control: Any = _Control()
+    nothing: Any = SimpleNamespace(drain_seconds=0)
+    exits: list[int] = []
+    Slot(
+        nothing, control, nothing, Scratch(folder), nothing, nothing, draining=lambda: False, exit_process=exits.append
+    ).work()
+    return control.failed, exits
+
+
+def test_a_process_that_lost_the_card_hands_its_task_back_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, exits = _run(PoisonedContextError("The card's context is lost."), tmp_path, monkeypatch)
+    assert failed == [ErrorClass.INFRASTRUCTURE]
+    assert exits == [EXIT_POISONED]
+
+
+@pytest.mark.parametrize("error", [OutOfMemoryError("full"), InfrastructureError("the store is away")])
+def test_other_errors_leave_the_process_alone(
+    error: FarmError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, exits = _run(error, tmp_path, monkeypatch)
+    assert failed == [error.error_class]
+    assert exits == []
