@@ -123,6 +123,8 @@ class _Joiner:
         unknown = [n for n in self._concealed if not self._index.is_known_lost(n)]
         if unknown and (strict or not log.errors):
             raise _mismatch(f"{len(unknown)} planned frames were not there.", unknown[0])
+        if strict and log.errors:
+            raise _mismatch(f"The decoder stumbled over packet {log.errors[0][0]}.", self._expected - 1)
 
 
 def _mismatch(what: str, frame: int) -> PlanMismatchError:
