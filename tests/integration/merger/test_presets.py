@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import av
+import ffmpeg as graph
 import numpy as np
 import pytest
 
@@ -85,8 +87,12 @@ def test_quality_is_that_of_one_encode(workshop: Workshop, name: str) -> None:
 
 
 def _vmaf(file: Path, plate: Path, log: Path) -> float:
-    graph = "[0:v]format=yuv420p,settb=AVTB,setpts=N[a];[1:v]format=yuv420p,settb=AVTB,setpts=N[b];[a][b]libvmaf="
-    ffmpeg("-i", str(file), "-i", str(plate), "-lavfi", f"{graph}log_fmt=json:log_path={log}", "-f", "null", "-")
+    def counted(path: Path) -> Any:
+        """The picture with its frames' numbers for time stamps: frame n is held against frame n."""
+        return graph.input(str(path)).video.filter("format", "yuv420p").filter("settb", "AVTB").filter("setpts", "N")
+
+    compared = graph.filter([counted(file), counted(plate)], "libvmaf", log_fmt="json", log_path=str(log))
+    ffmpeg(*compared.output("-", f="null").get_args())
     return float(json.loads(log.read_text())["pooled_metrics"]["vmaf"]["mean"])
 
 

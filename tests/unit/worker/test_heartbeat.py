@@ -51,7 +51,8 @@ def test_the_rate_is_of_the_frames_since_the_last_beat() -> None:
             heard.set()
         return Said(alive=True)
 
-    with Heartbeat(beat, 0.001, clock=lambda: now) as heartbeat:
+    heartbeat = Heartbeat(beat, 0.001, clock=lambda: now)
+    with heartbeat:
         assert heard.wait(5)
     assert [(b.done, b.rate) for b in beats[:3]] == [(0, None), (10, 5.0), (20, 5.0)]
 
