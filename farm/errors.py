@@ -20,6 +20,7 @@ Every message says what went wrong, where, and what to do about it.
 
 from __future__ import annotations
 
+import errno
 from enum import StrEnum
 
 
@@ -114,6 +115,11 @@ class LostResultError(InfrastructureError):
 
 class DiskFullError(InfrastructureError):
     pass
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether the system refused to write because a disk or a quota is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def classify(error: BaseException) -> ErrorClass:

@@ -5,7 +5,6 @@ Nothing of a file is ever whole in memory, and the folder is gone when the reque
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import shutil
@@ -19,7 +18,7 @@ from flask import Request
 from werkzeug.datastructures import FileStorage
 
 from farm.api.problems import TooLargeError
-from farm.errors import DiskFullError, InputError
+from farm.errors import DiskFullError, InputError, is_disk_full
 
 MAX_PARTS = 256
 MAX_FIELD_BYTES = 1 << 20
@@ -72,7 +71,7 @@ def disk_full_named() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
         raise DiskFullError(
             "The farm's disk is full.", where="store", do="Free some space on the farm's machine, then send it again."

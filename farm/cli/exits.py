@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 from enum import IntEnum
 
 import click
 
-from farm.errors import ConflictError, DiskFullError, ErrorClass, FarmError, InputError, PolicyError, RecipeError
+from farm.errors import (
+    ConflictError,
+    DiskFullError,
+    ErrorClass,
+    FarmError,
+    InputError,
+    PolicyError,
+    RecipeError,
+    is_disk_full,
+)
 
 
 class Exit(IntEnum):
@@ -41,7 +49,7 @@ def exit_code(error: BaseException) -> Exit:
         return Exit.REFUSED
     if isinstance(error, InputError | RecipeError | ConflictError | DiskFullError | click.UsageError):
         return Exit.BAD_INPUT
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return Exit.BAD_INPUT
     return Exit.FAILED
 
@@ -69,7 +77,7 @@ def _words(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return "Interrupted: what was started is stopped, nothing half-made is left. Start it again when you like."
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and is_disk_full(error):
         return f"{error.filename or 'disk'}: The disk is full. Free some space, then try again."
     if isinstance(error, OSError):
         return f"{error.filename or 'files'}: {error.strerror or error}. Check the path and its permissions."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from farm.errors import DiskFullError, InputError
+from farm.errors import DiskFullError, InputError, is_disk_full
 
 
 def check_input(path: Path, what: str) -> Path:
@@ -67,7 +66,7 @@ def replacing(out: Path) -> Iterator[BinaryIO]:
             os.fsync(target.fileno())
         fresh.replace(out)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise _cannot_write(out, error) from error
         raise
     finally:
@@ -76,7 +75,7 @@ def replacing(out: Path) -> Iterator[BinaryIO]:
 
 
 def _cannot_write(out: Path, error: OSError) -> InputError | DiskFullError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return DiskFullError("The disk is full.", where=str(out), do="Free some space, then try again.")
     return InputError(
         f"The output cannot be written: {error.strerror}.", where=str(out), do="Choose a folder that you may write in."

@@ -73,7 +73,7 @@ def remove(store: Store, garbage: Garbage) -> None:
     if garbage.kind is TaskKind.RENDER:
         store.delete_prefix(keys.chunk_attempt(garbage.job_id, garbage.position, garbage.attempt_id))
     elif garbage.kind is TaskKind.MERGE:
-        store.delete_prefix(f"jobs/{garbage.job_id}/merges/{garbage.attempt_id}/")
+        store.delete_prefix(keys.merge_attempt(garbage.job_id, garbage.attempt_id))
 
 
 def run(settings: Settings, stop: threading.Event) -> None:

@@ -7,7 +7,6 @@ frame (NUT refuses negative ones); `ChunkFacts` has the absolute ones. The encod
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +17,7 @@ import av.error
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from farm.errors import FarmError, InfrastructureError, RecipeError
+from farm.errors import DiskFullError, FarmError, InfrastructureError, RecipeError, is_disk_full
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.frame import Frame, Plane
@@ -244,8 +243,8 @@ def _refused(plan: EncoderPlan, error: Exception) -> FarmError:
     """The farm's error for an encoder or muxer that failed: a disk or device that may do better later, or the plan."""
     where = f"encoder {plan.encoder}, deliverable {plan.deliverable}"
     reason = str(error).rsplit("last error log: ", 1)[-1]
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return InfrastructureError("The disk is full.", where=where, do="Free space in the scratch folder.")
+    if is_disk_full(error):
+        return DiskFullError("The disk is full.", where=where, do="Free space in the scratch folder.")
     if plan.hardware:
         return InfrastructureError(
             f"The hardware encoder failed: {reason}.", where=where, do="Try again, or plan the job without hardware."

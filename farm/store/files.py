@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import shutil
@@ -12,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from farm.errors import DamagedError, DiskFullError, InfrastructureError, NotFoundError
+from farm.errors import DamagedError, DiskFullError, InfrastructureError, NotFoundError, is_disk_full
 
 BLOCK = 1 << 20
 
@@ -79,7 +78,7 @@ def disk_errors(folder: Path, doing: str) -> Iterator[None]:
 
 
 def disk_error(error: OSError, folder: Path, doing: str) -> InfrastructureError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         free = 0
         with suppress(OSError):
             free = shutil.disk_usage(folder).free

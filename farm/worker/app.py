@@ -14,10 +14,8 @@ from celery import Celery, signals
 
 from farm import log as farm_log
 from farm.settings import Settings, load_settings
+from farm.wakeups import QUEUE, TASK
 from farm.worker.slot import Slot
-
-QUEUE = "farm"
-WAKE = "farm.wake"
 
 log = structlog.get_logger(__name__)
 
@@ -58,15 +56,10 @@ def make_app(settings: Settings) -> Celery:
 app = make_app(load_settings())
 
 
-@app.task(name=WAKE)  # type: ignore[untyped-decorator]
+@app.task(name=TASK)  # type: ignore[untyped-decorator]
 def wake() -> None:
     """Claim and run tasks until there is none for this slot."""
     _the_slot().work()
-
-
-def send_wake() -> None:
-    """Ask one slot, anywhere, to look for work."""
-    app.send_task(WAKE, queue=QUEUE, ignore_result=True)
 
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
