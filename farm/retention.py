@@ -23,7 +23,7 @@ from farm.store.base import Store
 
 KIND = "job.retention"
 PARTS = {
-    "working": ("segments/", "timelines/", "chunks/"),
+    "working": ("segments/", "timelines/", "chunks/", "previews/"),
     "inputs": ("plate", "pictures/", "identities/", "cast"),
     "deliverables": ("merges/",),
 }

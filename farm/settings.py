@@ -166,6 +166,12 @@ class Settings(BaseSettings):
         ge=0,
         description="GPU memory that one slot offers to jobs, MiB; `farm worker` sets it from the card and its slots.",
     )
+    preview_seconds: float = Field(
+        default=1.0,
+        ge=0,
+        le=3600,
+        description="How often a slot shows what it renders, plate and result side by side, seconds; 0: never.",
+    )
     worker_metrics_port: int = Field(
         default=0, ge=0, le=65535, description="Port on which `farm worker` tells Prometheus of its cards; 0: none."
     )

@@ -16,6 +16,7 @@ from werkzeug.http import dump_options_header
 from farm.api.openapi import Answers, problems
 from farm.api.services import services
 from farm.errors import NotFoundError, PolicyError
+from farm.store import keys
 from farm.store.base import Store
 
 bp = APIBlueprint("downloads", __name__, url_prefix="/api/v1/jobs", tag="Jobs")
@@ -24,6 +25,7 @@ objects = Blueprint("objects", __name__)
 BLOCK = 1 << 20
 _SAFE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
+_PICTURE: Answers = {200: {"description": "The newest picture", "content": {"image/jpeg": {}}}}
 _FILE_ANSWERS: Answers = {
     200: {"description": "The file", "content": {"application/octet-stream": {}}},
     206: {"description": "A part of the file", "content": {"application/octet-stream": {}}},
@@ -40,6 +42,24 @@ def download(job_id: str, name: str) -> ResponseReturnValue:
         expires = timedelta(seconds=found.settings.signed_url_seconds)
         return redirect(found.store.signed_url(stored.key, expires=expires, filename=stored.filename))
     return send_object(found.store, stored.key, stored.filename)
+
+
+@bp.get("/<job_id>/chunks/<int:position>/preview")
+@bp.doc(
+    summary="What the render of a chunk looks like right now",
+    description="Plate and result side by side, about once a second; 404 while none is rendered.",
+    responses={**_PICTURE, **problems(404, 503)},
+)
+def preview(job_id: str, position: int) -> Response:
+    found = services()
+    found.ledger.job(job_id)
+    try:
+        picture = found.store.get_bytes(keys.preview(job_id, position))
+    except NotFoundError:
+        raise NotFoundError(
+            "The chunk has no preview at the moment.", where="preview", do="Ask again while it is being rendered."
+        ) from None
+    return Response(picture, content_type="image/jpeg", headers={"Cache-Control": "no-store"})
 
 
 @objects.get("/objects/<path:key>")

@@ -10,6 +10,7 @@ jobs/<job>/segments/<chunk>                            packets of one chunk
 jobs/<job>/timelines/<chunk>                           its part of the timeline
 jobs/<job>/chunks/<chunk>/<attempt>/<deliverable>      what one attempt rendered
 jobs/<job>/merges/<attempt>/<deliverable>              what one merge made; the job's row says which one counts
+jobs/<job>/previews/<chunk>                            what its render looks like right now
 jobs/<job>/logs/<task>/<attempt>                       log of one attempt
 engines/<digest>                                       a built inference engine
 """
@@ -117,6 +118,11 @@ def merge_attempt(job_id: Ident, attempt: Ident) -> str:
 
 def deliverable(job_id: Ident, attempt: Ident, name: str) -> str:
     return _join("jobs", job_id, "merges", attempt, name)
+
+
+def preview(job_id: Ident, chunk: int) -> str:
+    """The newest picture of a chunk that is being rendered; gone when the render ends."""
+    return _join("jobs", job_id, "previews", chunk)
 
 
 def attempt_log(job_id: Ident, task: Ident, attempt: Ident) -> str:

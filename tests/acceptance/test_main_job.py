@@ -4,6 +4,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import cv2
+import numpy as np
+import requests
 
 from farm.api.schemas import JobIn
 from farm.media.probe import probe
@@ -52,6 +55,22 @@ def test_the_deliverable_keeps_clock_and_sound(farm: Farm, sample: Sample, tmp_p
     assert packets(out, "audio") == packets(sample.plate, "audio")
     with av.open(str(out)) as container:
         assert '"Label":"1"' in container.metadata["AIGC"]
+
+
+def test_plate_and_result_are_shown_while_a_chunk_renders(farm: Farm, sample: Sample) -> None:
+    assert farm.local.state is not None
+    job = farm.submit(sample.plate, chunk_seconds=60)
+    url = f"{farm.local.state.url}/api/v1/jobs/{job.id}/chunks/0/preview"
+    pictures = []
+    while not farm.client.job(job.id).final:
+        answer = requests.get(url, timeout=30)
+        if answer.ok:
+            pictures.append(answer.content)
+    farm.finished(job)
+    assert requests.get(url, timeout=30).status_code == 404
+    plate, result = np.array_split(cv2.imdecode(np.frombuffer(pictures[0], np.uint8), cv2.IMREAD_COLOR), 2, axis=1)
+    assert plate.shape == (270, 482, 3)
+    assert np.abs(plate[:, :478].astype(int) - result[:, -478:].astype(int)).max() > 60  # the face, and the label
 
 
 def test_a_submission_that_is_repeated_is_one_job(farm: Farm, sample: Sample) -> None:

@@ -3,7 +3,7 @@
   const root = document.getElementById("job");
   const api = "/api/v1/jobs/" + encodeURIComponent(root.dataset.id);
   const byId = (id) => document.getElementById(id);
-  const SHOWN_EVENTS = 200;
+  const SHOWN_EVENTS = 200, SHOWN_PREVIEWS = 4;
   const number = new Intl.NumberFormat();
   let busy = false, again = false, final = false, newest = 0;
 
@@ -110,13 +110,42 @@
     text("chunk-text", parts.join(", "));
   }
 
+  // Pictures of the first few chunks that are being rendered; one that has no picture yet is not shown.
+  function showPreviews(chunks) {
+    const list = byId("previews");
+    const wanted = chunks.filter((c) => c.state === "running").slice(0, SHOWN_PREVIEWS).map((c) => String(c.index));
+    for (const item of [...list.children]) if (!wanted.includes(item.dataset.index)) item.remove();
+    for (const index of wanted) {
+      if (![...list.children].some((item) => item.dataset.index === index)) list.append(previewOf(index));
+    }
+    for (const item of list.children) {
+      item.firstChild.src = api + "/chunks/" + item.dataset.index + "/preview?at=" + Date.now();
+    }
+    byId("previews-section").hidden = ![...list.children].some((item) => !item.hidden);
+  }
+
+  function previewOf(index) {
+    const item = element("li"), picture = element("img");
+    item.dataset.index = index;
+    item.hidden = true;
+    picture.alt = `Chunk ${Number(index) + 1}: plate and result`;
+    picture.addEventListener("load", () => { item.hidden = byId("previews-section").hidden = false; });
+    picture.addEventListener("error", () => { item.hidden = true; });
+    item.append(picture, element("span", `chunk ${Number(index) + 1}`, "quiet"));
+    return item;
+  }
+
   async function refresh() {
     if (busy) { again = true; return; }
     busy = true;
     try {
       const [job, chunks] = await Promise.all([fetch(api), fetch(api + "/chunks")]);
       if (job.ok) showJob(await job.json());
-      if (chunks.ok) showChunks((await chunks.json()).items);
+      if (chunks.ok) {
+        const items = (await chunks.json()).items;
+        showChunks(items);
+        if (!document.hidden) showPreviews(items);
+      }
     } catch { /* the farm is away for a moment; the next round asks again */ }
     busy = false;
     if (again) { again = false; refresh(); }

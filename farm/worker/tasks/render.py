@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from farm.errors import RecipeError
@@ -25,6 +26,7 @@ from farm.recipe import Recipe
 from farm.store import keys
 from farm.worker.identities import stored_identities
 from farm.worker.permission import require_permit
+from farm.worker.previews import Previews
 from farm.worker.stages import Behind, ahead
 from farm.worker.task import TaskContext
 
@@ -45,13 +47,16 @@ def render(context: TaskContext) -> RenderResult:
     reports: list[FrameReport] = []
     before, after = int(chunk.plan["before"]), int(chunk.plan["after"])
     low, high = max(0, chunk.first - before), min(len(timeline), chunk.last + after)
-    frames = ahead(read_segment(segment, facts, timeline, low, high, threads=context.toolbox.threads), _AHEAD)
+    previews = _previews(context, chunk, facts, recipe)
+    decoded = read_segment(segment, facts, timeline, low, high, threads=context.toolbox.threads)
+    frames = ahead(previews.watched(decoded), _AHEAD)
     outputs = _Outputs(context, chunk, facts, timeline)
-    with outputs, Behind(outputs.write, _AHEAD) as encoding:
+    with previews, outputs, Behind(outputs.write, _AHEAD) as encoding:
         for rendered in _watched(context, pipeline, frames, chunk):
             if label is not None:
                 label.apply(rendered.frame)
             reports.append(rendered.report)
+            previews.rendered(rendered.frame)
             encoding.put(rendered)
     stored = outputs.store()
     return RenderResult(
@@ -86,6 +91,19 @@ def _label(context: TaskContext, recipe: Recipe, permit: Permit | None, facts: P
     if permit is not None and permit.clean_master and context.settings.label_policy == "by_grant":
         return None
     return Label(grown(facts, recipe.scale).video)
+
+
+def _previews(context: TaskContext, chunk: ChunkTask, facts: PlateFacts, recipe: Recipe) -> Previews:
+    key = keys.preview(context.job_id, chunk.position)
+    return Previews(
+        partial(context.store.put_bytes, key, content_type="image/jpeg"),
+        partial(context.store.delete, key),
+        facts,
+        grown(facts, recipe.scale),
+        chunk.first,
+        chunk.last,
+        seconds=context.settings.preview_seconds,
+    )
 
 
 def _watched(

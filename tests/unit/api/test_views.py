@@ -9,6 +9,7 @@ from farm.api.schemas import ChunkOut
 from farm.api.services import Services, StoredFile
 from farm.errors import ErrorClass, FarmError, InfrastructureError
 from farm.recipe import PRESETS
+from farm.store import keys
 from tests.unit.api.fakes import FakeLedger
 from tests.unit.api.helpers import problem, upload
 
@@ -91,6 +92,17 @@ def test_chunks_are_listed(api: FlaskClient, ledger: FakeLedger) -> None:
     ledger.chunk_views[job_id] = [ChunkOut(index=0, first=0, last=48, seconds=2, state="running", frames_done=7)]
     (chunk,) = api.get(f"/api/v1/jobs/{job_id}/chunks").json["items"]
     assert (chunk["first"], chunk["last"], chunk["frames_done"]) == (0, 48, 7)
+
+
+def test_a_preview_is_shown_while_there_is_one_and_kept_by_no_cache(api: FlaskClient, services: Services) -> None:
+    job_id = upload(api).json["id"]
+    url = f"/api/v1/jobs/{job_id}/chunks/3/preview"
+    problem(api.get(url), 404)
+    services.store.put_bytes(keys.preview(job_id, 3), b"a picture")
+    answer = api.get(url)
+    assert (answer.data, answer.content_type) == (b"a picture", "image/jpeg")
+    assert answer.headers["Cache-Control"] == "no-store"
+    problem(api.get("/api/v1/jobs/no-such-job/chunks/3/preview"), 404)
 
 
 def test_what_there_is_to_choose_from(api: FlaskClient) -> None:
