@@ -72,8 +72,13 @@ class DecoderSetup(BaseModel):
     def extradata_bytes(self) -> bytes | None:
         return base64.b64decode(self.extradata) if self.extradata else None
 
-    def open(self, *, threads: int = 0) -> VideoCodecContext:
-        """A fresh decoder; `threads` 0 means one a core."""
+    def open(self, *, threads: int = 0, exacting: bool = False) -> VideoCodecContext:
+        """A fresh decoder; `threads` 0 means one a core.
+
+        `exacting`: a decoder that would keep silent about faults (`limits.SILENT`) refuses the packets that it finds
+        them in. Others say what they find, but may stumble over pictures before the first that is wanted.
+        """
+        silent = self.codec in limits.SILENT
         context: Any = CodecContext.create(self.codec, "r")
         if self.width and self.height:
             context.width, context.height = self.width, self.height
@@ -92,10 +97,12 @@ class DecoderSetup(BaseModel):
         context.color_primaries, context.color_trc = self.primaries, self.transfer
         context.colorspace, context.color_range = self.matrix, self.range
         context.thread_type = ThreadType.AUTO
-        context.thread_count = threads
+        context.thread_count = 1 if silent else threads
         # Cropping must give the stated size also where that makes rows unaligned.
         context.flags |= Flags.unaligned
         context.options = {"max_pixels": str(limits.MAX_PIXELS)}
+        if exacting and silent:
+            context.options |= {"err_detect": "explode"}
         return context  # type: ignore[no-any-return]
 
 
@@ -184,14 +191,19 @@ class Decoded(NamedTuple):
 
 
 def decode_packets(
-    setup: DecoderSetup, packets: Iterable[Packet[Any]], log: DecodeLog, *, threads: int = 0
+    setup: DecoderSetup,
+    packets: Iterable[Packet[Any]],
+    log: DecodeLog,
+    *,
+    threads: int = 0,
+    exacting: bool = False,
 ) -> Iterator[Decoded]:
     """Pictures in the decoder's own (presentation) order, the same as a plain decode gives.
 
     `packets` carry their ordinal as pts. A packet that the decoder refuses is noted in `log` and skipped, as players
-    do. The last pictures are flushed at the end.
+    do; `exacting` makes it refuse what it would otherwise decode with faults. The last pictures are flushed at the end.
     """
-    context = setup.open(threads=threads)
+    context = setup.open(threads=threads, exacting=exacting)
     number = -1
     for packet in packets:
         number = packet.pts if packet.pts is not None else number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +58,11 @@ def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
     Frames whose packets could not be decoded are kept in their place (`concealed`), frames that came out with faults
     are listed (`damaged`). Raises InputError when no frame can be decoded.
     """
-    seen, log = _decode_all(path, facts)
+    found: frozenset[int] = frozenset()
+    seen, log = _decode_all(path, facts, exacting=True)
+    if log.errors and facts.video.codec in limits.SILENT:
+        found = frozenset(ordinal for ordinal, _ in log.errors)
+        seen, log = _decode_all(path, facts)
     clock, unroller = BestEffort(seen.stamps), Unroller(seen.stamps)
     all_key = facts.video.codec in limits.INTRA_ONLY
     lost = _lost(seen, facts) if log.errors else frozenset()
@@ -66,15 +71,21 @@ def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
         known = seen.stamps[ordinal].pts if ordinal in lost else clock.next(ordinal, trigger)
         key = seen.keys[ordinal] or all_key
         frames.append(ScannedFrame(unroller.next(known), seen.stamps[ordinal].duration, key, ordinal))
-    faulty = frozenset(s.ordinal for s in seen.shown if s.faulty)
+    faulty = frozenset(s.ordinal for s in seen.shown if s.faulty) | _touched(found - lost, seen)
     return timeline_of(frames, facts, decoded=True, lost=lost, faulty=faulty)
 
 
-def _decode_all(path: Path, facts: PlateFacts) -> tuple[_Seen, DecodeLog]:
+def _touched(found: frozenset[int], seen: _Seen) -> frozenset[int]:
+    """Ordinals of the shown pictures that faults in the packets `found` are in: the packet's own, or the next one's."""
+    given = sorted(s.ordinal for s in seen.shown)
+    return frozenset(given[place] for fault in found if (place := bisect_left(given, fault)) < len(given))
+
+
+def _decode_all(path: Path, facts: PlateFacts, *, exacting: bool = False) -> tuple[_Seen, DecodeLog]:
     """One thread: with several, what becomes of a fault, and whether it is noticed, depends on which comes first."""
     seen, log = _Seen(), DecodeLog()
     with open_packets(path, facts) as reader:
-        for item in decode_packets(reader.setup, seen.noting(reader), log, threads=1):
+        for item in decode_packets(reader.setup, seen.noting(reader), log, threads=1, exacting=exacting):
             if item.ordinal is not None:
                 seen.shown.append(_Shown(item.ordinal, item.trigger, item.picture.is_corrupt))
     return seen, log

@@ -56,6 +56,10 @@ INTRA_ONLY = frozenset(
 )
 """Codecs in which every packet can be decoded by itself, whatever the container flags."""
 
+SILENT = frozenset(("hevc", "vvc", "vp8"))
+"""Codecs whose decoder passes over many faults without a word and leaves there what its buffers held before: with
+several threads that is something else each time, so they are decoded by one."""
+
 MAX_SIDE = 16384
 MAX_PIXELS = 8192 * 8192
 MAX_STREAMS = 128

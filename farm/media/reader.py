@@ -88,13 +88,13 @@ def read_segment(
         _check_same_plan(header, timeline, first, last)
         log = DecodeLog()
         threads = 1 if len(timeline.concealed) or len(timeline.damaged) else threads
-        decoded = decode_packets(header.setup, _numbered(segment), log, threads=threads)
+        # A plan by packets promised that nothing is wrong: the decoder must not make the best of what is.
+        exacting = not timeline.decoded
+        decoded = decode_packets(header.setup, _numbered(segment), log, threads=threads, exacting=exacting)
         index = FrameIndex(header.low)
         index.extend(header.frames)
         index.know_damage(timeline)
-        frames = assemble(
-            decoded, index, FrameMaker(facts.video.colour), log, low=first, high=last, strict=not timeline.decoded
-        )
+        frames = assemble(decoded, index, FrameMaker(facts.video.colour), log, low=first, high=last, strict=exacting)
         yield from _reported(frames, log, report)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from farm.errors import InputError
+from farm.media import limits
 from farm.media.decoder import CodedPacket, DecoderSetup
 from farm.media.facts import PlateFacts
 from farm.media.frameindex import FrameIndex, Want
@@ -56,8 +57,6 @@ def cut_segments(
     not hold the packets that the timeline names.
     """
     index = FrameIndex.of(timeline)
-    # FFmpeg's HEVC decoder does not say which of its pictures are faulty: where one was lost, none is trusted.
-    lossless = lossless or (facts.video.codec == "hevc" and len(timeline.concealed) > 0)
     wants = (index.want(r.first, r.last, before, after) for r in ranges)
     yield from cut_wants(path, facts, index, wants, folder, lossless=lossless)
 
@@ -87,9 +86,11 @@ class _Cutter:
         self._gop = _Spool()
         self._given_up: list[Want] = []
         self._no_start = False
+        self._silent = False
 
     def run(self, setup: DecoderSetup, codec: str, packets: Iterable[CodedPacket]) -> Iterator[Segment]:
         may_start = start_test(codec, setup.extradata_bytes)
+        self._silent = codec in limits.SILENT
         ordinal = -1
         try:
             for packet in packets:
@@ -141,7 +142,7 @@ class _Cutter:
             self._given_up.append(want)
             self._no_start = True
             return
-        if self._index.is_damaged_within(self._gop.start, want.end):
+        if self._is_damaged(want):
             self._given_up.append(want)
             self._next = next(self._wants, None)
             return
@@ -158,6 +159,11 @@ class _Cutter:
         self._open.append(_Open(want, file, run_up))
         self._gop.copy_to(file)
         self._next = next(self._wants, None)
+
+    def _is_damaged(self, want: Want) -> bool:
+        # Where the decoder does not notice every fault, one that it did notice puts all of the plate under suspicion.
+        within = self._index.is_damaged_within(self._gop.start, want.end)
+        return within or (self._silent and self._index.is_damaged)
 
     def _finish(self, reached: int) -> Iterator[Segment]:
         while self._open and self._open[0].want.end is not None and self._open[0].want.end <= reached:
