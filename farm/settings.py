@@ -111,6 +111,9 @@ class Settings(BaseSettings):
     retain_working_days: int | None = Field(
         default=7, ge=0, description="Segments and chunk results of a job are kept so long after its end, days."
     )
+    retain_log_days: int | None = Field(
+        default=30, ge=0, description="Logs of attempts are kept so long after their job's end, days; unset: for ever."
+    )
     retain_inputs_days: int | None = Field(
         default=None, ge=0, description="Plates, pictures and identities are kept so long, days; unset: for ever."
     )
@@ -175,6 +178,16 @@ class Settings(BaseSettings):
     worker_metrics_port: int = Field(
         default=0, ge=0, le=65535, description="Port on which `farm worker` tells Prometheus of its cards; 0: none."
     )
+    worker_rate: float | None = Field(
+        default=None,
+        ge=0,
+        description="What an hour of one slot of this worker costs, in money; unset: nothing is said.",
+    )
+    preemption: str | None = Field(
+        default=None,
+        description="Where a notice that this machine is taken away shows: `aws`, `gcp`, or the path of a file that "
+        "appears then (its text: seconds left, or a time). Unset: nowhere.",
+    )
     worker_tags: Names = Field(
         default=(), description="Tags of this worker, by comma; a tagged job runs only on such workers."
     )
@@ -228,7 +241,9 @@ class Settings(BaseSettings):
         default=None, description="Signs the pages' cookies and form tokens. The embedded farm makes its own."
     )
     worker_secret: SecretStr | None = Field(
-        default=None, description="Lets a worker register. The embedded farm makes its own."
+        default=None,
+        description="The worker's key, as `farm workers register` prints it, where the farm asks for one. "
+        "The embedded farm makes its own.",
     )
     permit_key_path: Path | None = Field(
         default=None,

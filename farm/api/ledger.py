@@ -97,10 +97,7 @@ class PostgresLedger:
         return transact(self._sessions, read)
 
     def workers(self) -> list[WorkerOut]:
-        return [
-            WorkerOut.model_validate(view.model_dump() | {"slots": len(view.slots)})
-            for view in transact(self._sessions, views.workers)
-        ]
+        return [worker_out(view) for view in transact(self._sessions, views.workers)]
 
     def events(self, job_id: str, after: int, limit: int) -> list[EventOut]:
         found = transact(self._sessions, partial(views.events_after, job_id=job_id, after=after, limit=limit))
@@ -194,6 +191,18 @@ def chunk_out(view: views.ChunkView) -> ChunkOut:
         attempts=view.attempts,
         frames_done=min(done, view.last - view.first),
         worker=view.worker_id,
+    )
+
+
+def worker_out(view: views.WorkerView) -> WorkerOut:
+    """A worker as it goes over the wire."""
+    return WorkerOut.model_validate(
+        view.model_dump()
+        | {
+            "slots": len(view.slots),
+            "devices": sorted({slot.device for slot in view.slots}),
+            "blocks": [f"no {block.kind} of job {block.job_id}: {block.reason}" for block in view.blocks],
+        }
     )
 
 

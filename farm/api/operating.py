@@ -12,22 +12,27 @@ from farm.api.openapi import problems
 from farm.api.operations import (
     Count,
     ForgiveIn,
+    KeyList,
+    NewKeyOut,
     Operations,
     PriorityIn,
     ProjectList,
     ReasonIn,
     ReplayIn,
     RequeueIn,
+    ScheduleList,
     WebhookIn,
     WebhookList,
     WebhookOut,
     Why,
+    WorkerKeyIn,
     WorkerStateIn,
 )
 from farm.api.schemas import JobOut, WorkerList
 from farm.api.services import services
 from farm.errors import InfrastructureError, InputError
 from farm.jobs.budgets import ProjectChange, ProjectView
+from farm.jobs.schedules import ScheduleView
 
 bp = APIBlueprint("operating", __name__, url_prefix="/api/v1", tag="Operations")
 EXTENSION = "farm_operations"
@@ -124,6 +129,61 @@ def request_state(worker_id: str) -> WorkerList:
 @bp.doc(summary="Let a worker take the tasks again for which it was blocked", responses=problems(422, 503))
 def forgive(worker_id: str) -> Count:
     return Count(count=operations().forgive(worker_id, body(ForgiveIn).job_id))
+
+
+@bp.get("/worker-keys")
+@bp.output(KeyList)
+@bp.doc(summary="Under which keys workers may register, without their secrets", responses=problems(503))
+def list_worker_keys() -> KeyList:
+    return KeyList(items=operations().worker_keys())
+
+
+@bp.post("/worker-keys")
+@bp.output(NewKeyOut, status_code=201)
+@bp.doc(
+    summary="Make a key for a worker or a pool",
+    description="From the first key on, a worker without one is refused. The secret is shown this once.",
+    responses=problems(409, 422, 503),
+)
+def add_worker_key() -> NewKeyOut:
+    return operations().add_worker_key(body(WorkerKeyIn))
+
+
+@bp.delete("/worker-keys/<name>")
+@bp.output(Count)
+@bp.doc(
+    summary="Revoke a key", description="Its workers hand back what they have and end.", responses=problems(404, 503)
+)
+def revoke_worker_key(name: str) -> Count:
+    return Count(count=operations().revoke_worker_key(name))
+
+
+@bp.get("/schedules")
+@bp.output(ScheduleList)
+@bp.doc(summary="When workers and pools are awake", responses=problems(503))
+def list_schedules() -> ScheduleList:
+    return ScheduleList(items=operations().schedules())
+
+
+@bp.post("/schedules")
+@bp.output(ScheduleList)
+@bp.doc(
+    summary="Give a worker or a pool its hours",
+    description="Looked at by the database's clock, in the time zone that is named. Outside them a worker ends its "
+    "tasks and sleeps.",
+    responses=problems(422, 503),
+)
+def set_schedule() -> ScheduleList:
+    operations().set_schedule(body(ScheduleView))
+    return ScheduleList(items=operations().schedules())
+
+
+@bp.delete("/schedules/<target>")
+@bp.output(Count)
+@bp.doc(summary="Let a worker or a pool be awake at all hours again", responses=problems(404, 503))
+def clear_schedule(target: str) -> Count:
+    operations().clear_schedule(target)
+    return Count(count=1)
 
 
 @bp.get("/webhooks")

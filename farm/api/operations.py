@@ -18,11 +18,15 @@ from farm.db.engine import Sessions, transact
 from farm.db.enums import RequestedState
 from farm.db.tables import Task, Webhook
 from farm.errors import NotFoundError
-from farm.jobs import budgets, fleet, webhooks
+from farm.jobs import budgets, fleet, schedules, webhooks, worker_keys
 from farm.jobs.budgets import ProjectChange, ProjectView
 from farm.jobs.policy import Policy
+from farm.jobs.schedules import ScheduleView
 from farm.jobs.states import TaskKind
 from farm.jobs.why import why_job, why_task, why_worker
+from farm.jobs.worker_keys import KeyView, NewKey
+
+OWN_KEY = "this-deployment"
 
 
 class _In(BaseModel):
@@ -69,6 +73,13 @@ class ReplayIn(_In):
     after_event: int = Field(default=0, ge=0)
 
 
+class WorkerKeyIn(_In):
+    """`worker_id`: the one worker that may use the key; none: any worker of a pool."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    worker_id: str | None = Field(default=None, min_length=1, max_length=64)
+
+
 BODIES: dict[str, type[BaseModel]] = {
     "/api/v1/jobs/{job_id}/requeue": RequeueIn,
     "/api/v1/jobs/{job_id}/priority": PriorityIn,
@@ -78,6 +89,8 @@ BODIES: dict[str, type[BaseModel]] = {
     "/api/v1/webhooks": WebhookIn,
     "/api/v1/webhooks/{webhook_id}/replay": ReplayIn,
     "/api/v1/projects/{name}": ProjectChange,
+    "/api/v1/worker-keys": WorkerKeyIn,
+    "/api/v1/schedules": ScheduleView,
 }
 """The body that each operation takes."""
 
@@ -102,6 +115,21 @@ class ProjectList(BaseModel):
     items: list[ProjectView]
 
 
+class NewKeyOut(BaseModel):
+    """A key of a worker or a pool. `secret` is shown this once; give it to the worker as FARM_WORKER_SECRET."""
+
+    name: str
+    secret: str
+
+
+class KeyList(BaseModel):
+    items: list[KeyView]
+
+
+class ScheduleList(BaseModel):
+    items: list[ScheduleView]
+
+
 class Count(BaseModel):
     count: int
 
@@ -115,10 +143,13 @@ class Why(BaseModel):
 class Operations:
     """The use cases, on PostgreSQL."""
 
-    def __init__(self, sessions: Sessions, policy: Policy, *, actor: str = "api") -> None:
+    def __init__(
+        self, sessions: Sessions, policy: Policy, *, actor: str = "api", own_worker_secret: str | None = None
+    ) -> None:
         self._sessions = sessions
         self._policy = policy
         self._actor = actor
+        self._own_worker_secret = own_worker_secret
 
     def requeue(self, job_id: str, what: Literal["failed", "job"] | int, reason: str) -> None:
         again = partial(jobs.requeue, job_id=job_id, actor=self._actor, what=what, reason=reason or "Requeued.")
@@ -165,6 +196,32 @@ class Operations:
         return transact(
             self._sessions, partial(fleet.lift_blocks, worker_id=worker_id, job_id=job_id, actor=self._actor)
         )
+
+    def worker_keys(self) -> list[KeyView]:
+        return transact(self._sessions, worker_keys.keys)
+
+    def add_worker_key(self, asked: WorkerKeyIn) -> NewKeyOut:
+        """Make a key; the secret that this deployment gives its own workers becomes one too, so that they may stay."""
+
+        def add(session: Session) -> NewKey:
+            if self._own_worker_secret is not None:
+                worker_keys.ensure_key(session, OWN_KEY, self._own_worker_secret, actor=self._actor)
+            return worker_keys.add_key(session, asked.name, worker_id=asked.worker_id, actor=self._actor)
+
+        made = transact(self._sessions, add)
+        return NewKeyOut(name=made.name, secret=made.secret)
+
+    def revoke_worker_key(self, name: str) -> int:
+        return transact(self._sessions, partial(worker_keys.revoke_key, name=name, actor=self._actor))
+
+    def schedules(self) -> list[ScheduleView]:
+        return transact(self._sessions, schedules.schedules)
+
+    def set_schedule(self, wanted: ScheduleView) -> None:
+        transact(self._sessions, partial(schedules.set_schedule, wanted=wanted, actor=self._actor))
+
+    def clear_schedule(self, target: str) -> None:
+        transact(self._sessions, partial(schedules.clear_schedule, target=target, actor=self._actor))
 
     def webhooks(self) -> list[WebhookOut]:
         def read(session: Session) -> Sequence[Webhook]:

@@ -142,6 +142,8 @@ class EventOut(BaseModel):
 
 
 class WorkerOut(BaseModel):
+    """`requested` is what an operator wants of it, beside what it is. `blocks`: what it gets no more until forgiven."""
+
     id: str
     name: str
     state: str
@@ -153,6 +155,9 @@ class WorkerOut(BaseModel):
     version: str
     seen_at: datetime
     capabilities: dict[str, Any] = {}
+    devices: list[str] = []
+    rate: float | None = None
+    blocks: list[str] = []
 
 
 class WorkerList(BaseModel):

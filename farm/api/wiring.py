@@ -69,7 +69,11 @@ def make_services(settings: Settings) -> Services:
         permits=Permits.of(settings),
         wake=dispatcher.run_once,
         new_id=new_id,
-        operations=Operations(sessions, policy),
+        operations=Operations(
+            sessions,
+            policy,
+            own_worker_secret=settings.worker_secret.get_secret_value() if settings.worker_secret else None,
+        ),
         live=Gate(max(1, settings.api_threads - _SPARE_THREADS)),
     )
 

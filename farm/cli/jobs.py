@@ -1,4 +1,4 @@
-"""`farm jobs`, `job`, `watch`, `cancel`, `download`, `workers`."""
+"""`farm jobs`, `job`, `watch`, `cancel`, `download`."""
 
 from __future__ import annotations
 
@@ -109,24 +109,6 @@ def download(job_id: str, output: Path | None, deliverable: str | None, as_json:
         print_json({"file": str(out), **file.model_dump(mode="json")})
     else:
         click.echo(str(out))
-
-
-@click.command()
-@_json
-def workers(as_json: bool) -> None:
-    """List the workers and what they do."""
-    with running_farm() as client:
-        found = client.workers()
-    if as_json:
-        print_json(found)
-        return
-    print_table(
-        ("id", "state", "slots", "busy", "tags", "version", "seen", "reason"),
-        [
-            (w.id, w.state, str(w.slots), str(w.busy), ",".join(w.tags), w.version, f"{w.seen_at:%H:%M:%S}", w.reason)
-            for w in found.items
-        ],
-    )
 
 
 def _print_job(found: JobOut) -> None:

@@ -33,7 +33,7 @@ _COMMANDS = {
     "priority": "farm.cli.operations:priority",
     "why": "farm.cli.operations:why",
     "download": "farm.cli.jobs:download",
-    "workers": "farm.cli.jobs:workers",
+    "workers": "farm.cli.workers:workers",
     "worker": "farm.cli.operations:worker",
     "projects": "farm.cli.operations:projects",
     "project": "farm.cli.operations:project",

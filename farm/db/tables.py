@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from farm.db.base import Base
-from farm.db.fleet import SlotRow, Worker
+from farm.db.fleet import Schedule, SlotRow, Worker, WorkerKey
 from farm.db.job import Batch, Deliverable, Dependency, IdentityPicture, IdentityRow, Job, Plate
 from farm.db.log import Delivery, Event, Outbox, Webhook
 from farm.db.people import Project, Submitter
-from farm.db.work import Attempt, Block, Chunk, Lane, Task
+from farm.db.work import Attempt, Block, Chunk, Fingerprint, Lane, Task
 
 __all__ = [
     "Attempt",
@@ -19,6 +19,7 @@ __all__ = [
     "Delivery",
     "Dependency",
     "Event",
+    "Fingerprint",
     "IdentityPicture",
     "IdentityRow",
     "Job",
@@ -26,9 +27,11 @@ __all__ = [
     "Outbox",
     "Plate",
     "Project",
+    "Schedule",
     "SlotRow",
     "Submitter",
     "Task",
     "Webhook",
     "Worker",
+    "WorkerKey",
 ]

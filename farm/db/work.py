@@ -112,6 +112,7 @@ class Chunk(Base):
     plan: Mapped[dict[str, Any]] = empty_json()
     by_decode: Mapped[bool] = mapped_column(server_default=text("false"))
     as_is: Mapped[bool] = mapped_column(server_default=text("false"))
+    fresh: Mapped[bool] = mapped_column(server_default=text("false"))
     attempt_id: Mapped[str | None] = mapped_column(String(26))
     outputs: Mapped[dict[str, Any] | None]
     report: Mapped[dict[str, Any] | None]
@@ -120,7 +121,8 @@ class Chunk(Base):
 class Attempt(Base):
     """One try at a task by one worker slot. The lease lives here: heartbeats touch this row only, and no index.
 
-    `garbage`: what it stored is not wanted (any more); `cleaned_at` says when it was removed.
+    `garbage`: what it stored is not wanted (any more); `cleaned_at` says when it was removed. `cause` is what its log
+    says of its failure: which error, and where in the code.
     """
 
     __tablename__ = "attempt"
@@ -159,6 +161,7 @@ class Attempt(Base):
     note: Mapped[str] = mapped_column(String(500), server_default="")
     error_class: Mapped[str | None] = mapped_column(String(16))
     error: Mapped[str | None]
+    cause: Mapped[str | None]
     environment: Mapped[dict[str, Any]] = empty_json()
     gpu_seconds: Mapped[float] = mapped_column(server_default="0")
     garbage: Mapped[bool] = mapped_column(server_default=text("false"))
@@ -176,3 +179,21 @@ class Block(Base):
     kind: Mapped[TaskKind] = mapped_column(state_column(TaskKind).column.type, primary_key=True)
     reason: Mapped[str]
     created_at: Mapped[Made]
+
+
+class Fingerprint(Base):
+    """What a render attempt's result is made of, as one hash: equal hashes, equal frames (`farm.worker.fingerprint`).
+
+    `outputs` and `report` are those of a result that was accepted before a requeue; they are kept for as long as the
+    job is open, so that what comes out the same need not be rendered again. An accepted result has its own in `chunk`.
+    """
+
+    __tablename__ = "fingerprint"
+    __table_args__ = (Index("ix_fingerprint_digest", "digest"), Index("ix_fingerprint_job", "job_id"))
+
+    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempt.id", ondelete="CASCADE"), primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"))
+    position: Mapped[int]
+    digest: Mapped[str] = mapped_column(String(64))
+    outputs: Mapped[dict[str, Any] | None]
+    report: Mapped[dict[str, Any] | None]

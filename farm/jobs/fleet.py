@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -16,11 +16,12 @@ from farm.db.base import seconds
 from farm.db.enums import RequestedState, WorkerState
 from farm.db.tables import Attempt, Block, SlotRow, Worker
 from farm.errors import ErrorClass, NotFoundError, StaleLeaseError
-from farm.jobs import ledger
+from farm.jobs import ledger, worker_keys
 from farm.jobs.fail import fail, lose
 from farm.jobs.leases import lease_of
 from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.request import Name, Plain
+from farm.jobs.schedules import off_duty
 from farm.jobs.states import AttemptState, TaskKind
 from farm.jobs.wire import WIRE, Slot
 
@@ -50,8 +51,12 @@ class Wish:
     after_task: bool
 
 
-def register(session: Session, report: WorkerReport) -> None:
-    """Make a worker known, or known again. An attempt that its former life still holds is handed back at once."""
+def register(session: Session, report: WorkerReport, *, secret: str | None = None) -> None:
+    """Make a worker known, or known again. An attempt that its former life still holds is handed back at once.
+
+    PolicyError when the farm asks for a key and `secret` is none of a live one.
+    """
+    key_id = worker_keys.admit(session, report.id, secret)
     hand_back(session, report.id, "The worker has started anew.")
     row = {
         "name": report.name,
@@ -62,6 +67,7 @@ def register(session: Session, report: WorkerReport) -> None:
         "version": report.version,
         "wire": report.wire,
         "rate": report.rate,
+        "key_id": key_id,
         "started_at": func.clock_timestamp(),
         "seen_at": func.clock_timestamp(),
     }
@@ -92,11 +98,34 @@ def _slot_rows(report: WorkerReport) -> Iterable[dict[str, Any]]:
 def beat(session: Session, worker_id: str, state: WorkerState = WorkerState.AWAKE, reason: str = "") -> Wish:
     """Say that the worker lives and what it is; hear what it should become. NotFoundError: register (again) first."""
     worker = _worker(session, worker_id)
+    if state is WorkerState.AWAKE:
+        state, reason = _actual(session, worker)
     if worker.state is not state:
-        before, worker.state, worker.reason = worker.state, state, reason
+        before, worker.state = worker.state, state
         ledger.note(session, "worker.state", worker_id=worker_id, before=before, after=state, reason=reason)
+        worker.reason = reason
     worker.seen_at = func.clock_timestamp()
     return Wish(worker.requested, worker.after_task)
+
+
+def _actual(session: Session, worker: Worker) -> tuple[WorkerState, str]:
+    """What a worker that lives and works is, by what an operator and its schedule want of it, and why."""
+    schedule = off_duty(session, worker.id, worker.tags)
+    if worker.requested is RequestedState.AWAKE:
+        if not schedule:  # it is what it was asked to be; outside its schedule the wish stands until that opens
+            worker.requested = None
+        return WorkerState.AWAKE, "An operator woke it." if schedule else ""
+    told = f"An operator told it to be {worker.requested}." if worker.requested is not None else schedule
+    if not told:
+        return WorkerState.AWAKE, ""
+    if worker.requested in (RequestedState.OFFLINE, RequestedState.RESTART) or _busy(session, worker.id):
+        return WorkerState.DRAINING, told
+    return WorkerState.ASLEEP, told
+
+
+def _busy(session: Session, worker_id: str) -> bool:
+    running = exists().where(Attempt.worker_id == worker_id, Attempt.state == AttemptState.RUNNING)
+    return bool(session.scalar(select(running)))
 
 
 def requested(session: Session, worker_id: str) -> RequestedState | None:
@@ -109,7 +138,15 @@ def request_state(
 ) -> None:
     """Ask a worker to become something. It claims nothing more at once; `after_task` False also stops its tasks."""
     worker = _worker(session, worker_id)
-    worker.requested = None if wanted is RequestedState.AWAKE and worker.state is WorkerState.AWAKE else wanted
+    if wanted is RequestedState.AWAKE:
+        if (
+            worker.requested is RequestedState.ASLEEP or worker.state is WorkerState.ASLEEP
+        ):  # its process is there: it may claim at once
+            worker.state, worker.reason = WorkerState.AWAKE, "An operator woke it."
+        stays = worker.state is not WorkerState.AWAKE or off_duty(session, worker_id, worker.tags)
+        worker.requested = wanted if stays else None
+    else:
+        worker.requested = wanted
     worker.after_task = after_task
     ledger.note(
         session,

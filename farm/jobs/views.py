@@ -10,7 +10,20 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Select, and_, func, select
 from sqlalchemy.orm import Session
 
-from farm.db.tables import Attempt, Chunk, Deliverable, Event, Job, Plate, Project, SlotRow, Submitter, Task, Worker
+from farm.db.tables import (
+    Attempt,
+    Block,
+    Chunk,
+    Deliverable,
+    Event,
+    Job,
+    Plate,
+    Project,
+    SlotRow,
+    Submitter,
+    Task,
+    Worker,
+)
 from farm.errors import NotFoundError
 from farm.jobs.progress import JobProgress, progress_of
 from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState
@@ -130,8 +143,16 @@ class SlotView(View):
     kinds: list[str]
 
 
+class BlockView(View):
+    """A job's tasks that a worker gets no more of, until it is forgiven."""
+
+    job_id: str
+    kind: str
+    reason: str
+
+
 class WorkerView(View):
-    """A worker; `busy` attempts are running on it."""
+    """A worker; `busy` attempts are running on it. `rate`: money per slot and hour. `blocks`: what it gets no more."""
 
     id: str
     name: str
@@ -143,6 +164,8 @@ class WorkerView(View):
     version: str
     slots: list[SlotView]
     busy: int
+    rate: float | None
+    blocks: list[BlockView]
     started_at: datetime
     seen_at: datetime
 
@@ -263,10 +286,14 @@ def workers(session: Session) -> list[WorkerView]:
     for slot in session.scalars(select(SlotRow).order_by(SlotRow.worker_id, SlotRow.number)):
         slots.setdefault(slot.worker_id, []).append(SlotView.model_validate(slot))
     rows = session.scalars(select(Worker).order_by(Worker.state == "offline", Worker.name, Worker.id))
-    names = set(WorkerView.model_fields) - {"slots", "busy"}
+    blocks: dict[str, list[BlockView]] = {}
+    for block in session.scalars(select(Block).order_by(Block.created_at)):
+        blocks.setdefault(block.worker_id, []).append(BlockView.model_validate(block))
+    names = set(WorkerView.model_fields) - {"slots", "busy", "blocks"}
     return [
         WorkerView.model_validate(
-            {n: getattr(row, n) for n in names} | {"slots": slots.get(row.id, []), "busy": busy.get(row.id, 0)}
+            {n: getattr(row, n) for n in names}
+            | {"slots": slots.get(row.id, []), "busy": busy.get(row.id, 0), "blocks": blocks.get(row.id, [])}
         )
         for row in rows
     ]

@@ -20,17 +20,20 @@ import structlog
 from farm import log as farm_log
 from farm.db.engine import Sessions, make_engine, make_sessions
 from farm.db.enums import RequestedState
+from farm.errors import PolicyError
 from farm.settings import PREFIX, Settings, load_settings, required
 from farm.worker.devices import Card, find_cards, load_nvml
+from farm.worker.leaving import Goodbye, drain, watch
+from farm.worker.notice import make_notice
 from farm.worker.plan_slots import room_mib
 from farm.worker.registry import Registration
 from farm.worker.telemetry import serve_telemetry
 
 log = structlog.get_logger(__name__)
 
-TEND_SECONDS = 1.0
 SETTLED_SECONDS = 20.0
 LONGEST_PAUSE = 30.0
+REFUSED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Running:
     """A started Celery worker and its entry in the fleet.
 
     One that ends soon after its start is started again after ever longer pauses, and shown as being in trouble.
+    PolicyError: the farm does not take this worker; nothing was started.
     """
 
     def __init__(self, worker: CeleryWorker, sessions: Sessions, settings: Settings) -> None:
@@ -111,7 +115,6 @@ class Running:
         self._restarts = Restarts(time.monotonic)
         self._asked: RequestedState | None = None
         self._left = False
-        self._process = self._start()
         self.registration = Registration(
             sessions,
             worker.id,
@@ -120,7 +123,11 @@ class Running:
             settings.worker_tags,
             lambda: self._process.pid,
             vram_mib=worker.vram_mib,
+            secret=settings.worker_secret.get_secret_value() if settings.worker_secret else None,
+            rate=settings.worker_rate,
         )
+        self.registration.enter()
+        self._process = self._start()
 
     @property
     def pid(self) -> int:
@@ -153,10 +160,23 @@ class Running:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
-    def wait(self) -> None:
-        self._process.wait()
+    def see_off(self, why: str) -> bool:
+        """Whether the process, which was asked to stop, has ended; shows the worker as draining until then."""
+        if self._left or self._process.poll() is not None:
+            return True
+        self.registration.tend(draining=why)
+        return False
+
+    def hand_back(self, why: str) -> None:
+        """Give up what the worker has, at once: its attempts end here, and its slots hear it with their next beat."""
         if not self._left:
-            self.registration.leave("It was told to stop.")
+            self._left = True
+            self.registration.leave(why)
+
+    def wait(self, why: str = "It was told to stop.") -> None:
+        """Wait until the process has ended, and say goodbye."""
+        self._process.wait()
+        self.hand_back(why)
 
     def _begin_again(self) -> None:
         self._left, self._asked = False, None
@@ -171,7 +191,10 @@ class Running:
 
 
 def main() -> int:
-    """Run until told to stop (SIGTERM or SIGINT), then let every Celery worker finish or hand back what it has."""
+    """Run until told to stop (SIGTERM or SIGINT) or until the machine is to be taken away; then drain.
+
+    Every Celery worker finishes or hands back what it has. Exit code 2: this farm does not take the worker.
+    """
     settings = load_settings()
     farm_log.configure(settings.log_level, settings.log_format)
     stop = threading.Event()
@@ -183,14 +206,15 @@ def main() -> int:
     if nvml is not None and settings.worker_metrics_port:
         serve_telemetry(nvml, settings.worker_metrics_port)
     plans = plan_workers(settings, cards, host=socket.gethostname(), cores=len(os.sched_getaffinity(0)))
-    workers = [Running(plan, sessions, settings) for plan in plans]
-    while not stop.wait(TEND_SECONDS):
-        for worker in workers:
-            worker.tend()
-    for worker in workers:
-        worker.ask_to_stop()
-    for worker in workers:
-        worker.wait()
+    workers: list[Running] = []
+    try:
+        workers += [Running(plan, sessions, settings) for plan in plans]
+        goodbye = watch(workers, stop, make_notice(settings.preemption))
+    except PolicyError as error:
+        log.error("this farm does not take the worker", error=str(error))
+        drain(workers, Goodbye("It is not registered.", 0.0))
+        return REFUSED
+    drain(workers, goodbye)
     return 0
 
 

@@ -26,6 +26,7 @@ class Registration:
     Parameters
     ----------
     pid: gives the process id of the Celery parent, whose children are the slots. vram_mib: what each slot offers.
+    secret: the worker's key, where the farm asks for one. rate: money per hour of one slot.
     """
 
     def __init__(
@@ -38,28 +39,52 @@ class Registration:
         pid: Callable[[], int],
         *,
         vram_mib: int = 0,
+        secret: str | None = None,
+        rate: float | None = None,
     ) -> None:
         self._sessions = sessions
         self._pid = pid
+        self._secret = secret
         offers = tuple(Slot(worker_id=worker_id, number=number, tags=tags, vram_mb=vram_mib) for number in range(slots))
         self._report = fleet.WorkerReport(
-            id=worker_id, name=worker_id, tags=tags, version=__version__, slots=offers, devices=(device,) * slots
+            id=worker_id,
+            name=worker_id,
+            tags=tags,
+            version=__version__,
+            slots=offers,
+            devices=(device,) * slots,
+            rate=rate,
         )
         self._registered = False
 
-    def tend(self, trouble: str = "") -> RequestedState | None:
-        """Register or beat, and end the attempts of dead slots; what an operator wants of the worker, if anything.
+    def enter(self) -> None:
+        """Register before anything is started. PolicyError: this farm does not take the worker.
 
-        `trouble` says why the worker cannot work: then it is shown as such, and gets no tasks.
-
-        A database that is away is logged and tried again with the next call.
+        A database that is away is logged; the first `tend` that reaches it registers.
         """
         try:
-            if not self._registered:
-                transact(self._sessions, lambda session: fleet.register(session, self._report))
-                self._registered = True
-            state = WorkerState.ERROR if trouble else WorkerState.AWAKE
-            wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id, state, trouble))
+            self._register()
+        except InfrastructureError as error:
+            log.warning("the database is away", error=str(error))
+
+    def _register(self) -> None:
+        if not self._registered:
+            transact(self._sessions, lambda session: fleet.register(session, self._report, secret=self._secret))
+            self._registered = True
+
+    def tend(self, trouble: str = "", *, draining: str = "") -> RequestedState | None:
+        """Register or beat, and end the attempts of dead slots; what an operator wants of the worker, if anything.
+
+        `trouble` says why the worker cannot work, `draining` why it takes no more tasks: then it is shown as such, and
+        gets none.
+
+        A database that is away is logged and tried again with the next call. PolicyError: see `enter`.
+        """
+        try:
+            self._register()
+            state = WorkerState.DRAINING if draining else WorkerState.ERROR if trouble else WorkerState.AWAKE
+            words = draining or trouble
+            wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id, state, words))
             transact(self._sessions, lambda session: fleet.bury(session, self._report.id, self._alive()))
         except NotFoundError:
             self._registered = False

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from farm.cli import operations
+from farm.cli import operations, workers
 from farm.cli.program import farm
 from farm.errors import InputError
 
@@ -23,7 +23,15 @@ class FakeClient:
 
     def operate(self, method: str, path: str, body: Any = None) -> Any:
         self.asked.append((method, path, body))
-        return {"state": "running", "priority": 9, "why": "Because.", "count": 2, "id": "H1", "items": []}
+        return {
+            "secret": SECRET,
+            "state": "running",
+            "priority": 9,
+            "why": "Because.",
+            "count": 2,
+            "id": "H1",
+            "items": [],
+        }
 
 
 @pytest.fixture
@@ -34,7 +42,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     def running() -> Iterator[FakeClient]:
         yield fake
 
-    monkeypatch.setattr(operations, "running_farm", running)
+    for module in (operations, workers):
+        monkeypatch.setattr(module, "running_farm", running)
     return fake
 
 
@@ -71,6 +80,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
             ),
             "H1",
         ),
+        ("workers register K --worker W", ("POST", "/worker-keys", {"name": "K", "worker_id": "W"}), SECRET),
+        ("workers revoke K", ("DELETE", "/worker-keys/K", None), "revoked; 2 workers used it"),
         ("webhooks remove H1", ("DELETE", "/webhooks/H1", None), "removed"),
         ("webhooks replay H1", ("POST", "/webhooks/H1/replay", {"after_event": 0}), "2 deliveries"),
     ],
