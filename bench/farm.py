@@ -39,6 +39,7 @@ from farm.jobs.reconcile import (
     Waker,
     WorkerReaper,
 )
+from farm.worker.control import Control
 from tests.postgres import Cluster
 
 Goals = dict[str, Goal]
@@ -54,16 +55,23 @@ def rendered(frames: int) -> jobs.RenderResult:
 
 
 def claim_and_finish(url: str, seconds: float, seed: int, results: multiprocessing.Queue[list[float]]) -> None:
-    """A client process: as many pairs as it can; puts the seconds that each claim took."""
+    """A client process: as many pairs as it can, through what a worker calls; puts the seconds that each took.
+
+    Each slot in turn ends the chunk that it holds and gets the next one with the same commit, as a worker's slot does.
+    """
     sessions, dice, taken = open_farm(url), random.Random(seed), []  # noqa: S311
+    control = Control(sessions, jobs.Policy())
+    slots = [jobs.Slot(worker_id=f"w{dice.randrange(10_000)}", kinds=(TaskKind.RENDER,)) for _ in range(50)]
+    held = [(slot, claim) for slot in slots if (claim := control.claim(slot)) is not None]
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        slot = jobs.Slot(worker_id=f"w{dice.randrange(10_000)}", kinds=(TaskKind.RENDER,))
+    while held and time.monotonic() < end:
+        slot, claim = held.pop(0)
         begun = time.perf_counter()
-        claim = transact(sessions, lambda s, slot=slot: jobs.claim(s, slot))
+        control.finish(claim.lease, rendered(480), slot)
+        following = control.claim(slot)
         taken.append(time.perf_counter() - begun)
-        if claim is not None:
-            transact(sessions, lambda s, claim=claim: jobs.finish(s, claim.lease, rendered(480)))
+        if following is not None:
+            held.append((slot, following))
     results.put(taken)
 
 

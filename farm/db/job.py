@@ -29,6 +29,7 @@ class Job(Base):
 
     `mapping` is the decided mapping (opaque here), `cast_key` the object with the cast, `cast_members` what a page
     shows of it. `needs_cast` is false where the recipe changes no face. `seq` is the age order.
+    `late_since`: when it was foreseen that the deadline will be missed.
     """
 
     __tablename__ = "job"
@@ -55,6 +56,11 @@ class Job(Base):
             "id",
             postgresql_where=text("max_running IS NOT NULL AND state NOT IN ('completed', 'failed', 'cancelled')"),
         ),
+        Index(
+            "ix_job_deadline",
+            "deadline",
+            postgresql_where=text("deadline IS NOT NULL AND state NOT IN ('completed', 'failed', 'cancelled')"),
+        ),
         Index("ix_job_project_seq", "project_id", "seq"),
         Index("ix_job_state_seq", "state", "seq"),
         Index("ix_job_batch", "batch_id", postgresql_where=text("batch_id IS NOT NULL")),
@@ -79,6 +85,7 @@ class Job(Base):
     max_running: Mapped[int | None]
     max_attempts: Mapped[int] = mapped_column(server_default="3")
     deadline: Mapped[datetime | None]
+    late_since: Mapped[datetime | None]
     mapping: Mapped[dict[str, Any] | None]
     mapping_by: Mapped[str | None] = mapped_column(String(200))
     cast_key: Mapped[str | None]

@@ -43,7 +43,8 @@ class Task(Base):
 
     `charged` counts failures that were the task's fault, `lost` the workers that died on it, `shrunk` the times it ran
     out of memory, `handed_back` those a worker gave back, `delayed` those that infrastructure spoilt. `avoid` lists
-    workers that have failed it while others were there to try.
+    workers that have failed it while others were there to try. `priority`, `due` (the deadline) and `job_seq` are the
+    job's, kept here for the order of claims. The index `ix_task_ready` is for workers of the version before.
     """
 
     __tablename__ = "task"
@@ -55,6 +56,15 @@ class Task(Base):
             "ix_task_ready",
             "lane_id",
             text("priority DESC"),
+            "job_seq",
+            "position",
+            postgresql_where=text("state = 'ready'"),
+        ),
+        Index(
+            "ix_task_claim",
+            "lane_id",
+            text("priority DESC"),
+            "due",
             "job_seq",
             "position",
             postgresql_where=text("state = 'ready'"),
@@ -72,6 +82,7 @@ class Task(Base):
     reason: Mapped[str] = mapped_column(server_default="")
     priority: Mapped[int]
     job_seq: Mapped[int] = mapped_column(BigInteger)
+    due: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default="0")
     charged: Mapped[int] = mapped_column(server_default="0")
     lost: Mapped[int] = mapped_column(server_default="0")

@@ -18,6 +18,7 @@ Working (a worker's slot)
     heartbeat(session, lease, progress) -> HeartbeatAnswer(alive, reason, next_seconds)
     publish_plate, publish_chunk, publish_timeline, open_cast, publish_mapping(session, lease, ...)
     finish(session, lease, PlanResult | CastResult | RenderResult | MergeResult)
+    finish_and_claim(session, lease, result, slot) -> Followed(claim, asked)     the two at the price of one
     fail(session, lease, error_class, message) -> TaskState
     replan(session, lease, reason)                    PlanMismatchError: plan again by decoding, instead of failing
 
@@ -37,7 +38,7 @@ from __future__ import annotations
 from farm.jobs.claim import claim
 from farm.jobs.commands import accept_as_is, cancel, choose_mapping, pause, requeue, resume, set_priority
 from farm.jobs.fail import expire, fail
-from farm.jobs.finish import finish
+from farm.jobs.finish import Followed, finish, finish_and_claim
 from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_plate, publish_timeline, replan
 from farm.jobs.policy import Policy
 from farm.jobs.report import heartbeat
@@ -68,6 +69,7 @@ __all__ = [
     "ChunkPlan",
     "ChunkTask",
     "Claim",
+    "Followed",
     "HeartbeatAnswer",
     "IdentityRef",
     "JobRequest",
@@ -94,6 +96,7 @@ __all__ = [
     "expire",
     "fail",
     "finish",
+    "finish_and_claim",
     "heartbeat",
     "open_cast",
     "pause",

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, select, text, update
-from sqlalchemy.dialects.postgresql import JSONB
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from farm.db.ids import new_id
 from farm.db.tables import Chunk, Deliverable, Job, Plate
 from farm.errors import ConflictError
-from farm.jobs import ledger, moves
+from farm.jobs import moves
 from farm.jobs.advance import advance
+from farm.jobs.claim import Token, fresh_token, hand_over, policy_json, slot_json
 from farm.jobs.plan import check_plan
+from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.report import Held, hold
 from farm.jobs.states import AttemptState, JobState, TaskKind, TaskState
-from farm.jobs.wire import CastResult, Lease, MergeResult, PlanResult, RenderResult, Result
+from farm.jobs.wire import CastResult, Claim, Lease, MergeResult, PlanResult, RenderResult, Result, Slot
 
 
 def finish(session: Session, lease: Lease, result: Result) -> None:
@@ -23,8 +29,15 @@ def finish(session: Session, lease: Lease, result: Result) -> None:
     stored. A repetition of a finish that was committed changes nothing and raises nothing. ConflictError when the
     result is not what the plan asks for (frames, deliverables, gaps): report it with `fail`.
     """
-    if isinstance(result, RenderResult) and _quick_render(session, lease, result):
-        return
+    if isinstance(result, RenderResult):
+        outcome, *_ = _quick_render(session, lease, result, None, DEFAULT, "", "")
+        if outcome == "done":
+            return
+    _finish(session, lease, result)
+
+
+def _finish(session: Session, lease: Lease, result: Result) -> None:
+    """The careful way: every row is locked and every rule looked at."""
     kind = TaskKind(result.kind)
     held = hold(session, lease, kind, ended=(AttemptState.DONE,))
     if held.again:
@@ -46,75 +59,72 @@ def finish(session: Session, lease: Lease, result: Result) -> None:
         advance(session, held.job)
 
 
-_LOCK_JOB = text("SELECT state, submitter_id, request FROM job WHERE id = :job FOR NO KEY UPDATE")
-
-_QUICK = text("""
-    WITH ended AS (
-        UPDATE attempt SET state = 'done', ended_at = clock_timestamp(), frames_done = :frames,
-               gpu_seconds = extract(epoch FROM clock_timestamp() - started_at),
-               environment = environment || :environment
-        WHERE lease_token = :token AND task_id = :task AND state = 'running'
-          AND EXISTS (SELECT 1 FROM chunk c WHERE c.task_id = :task AND c.last - c.first = :frames)
-          AND EXISTS (SELECT 1 FROM task t WHERE t.job_id = :job AND t.kind = 'render' AND t.id <> :task
-                      AND t.state IN ('waiting', 'ready', 'running', 'backoff', 'paused'))
-        RETURNING id, task_id, worker_id, number, gpu_seconds),
-    moved AS (
-        UPDATE task SET state = 'done', reason = 'Done.', done_at = clock_timestamp()
-        FROM ended WHERE task.id = ended.task_id RETURNING task.position),
-    filled AS (
-        UPDATE chunk SET attempt_id = ended.id, outputs = :outputs, report = :report
-        FROM ended WHERE chunk.task_id = ended.task_id RETURNING chunk.position),
-    spent AS (
-        UPDATE job SET gpu_seconds = job.gpu_seconds + ended.gpu_seconds
-        FROM ended WHERE job.id = :job RETURNING job.id)
-    SELECT ended.id, ended.worker_id, ended.number, ended.gpu_seconds, moved.position FROM ended, moved, filled, spent
-    """).bindparams(*(bindparam(name, type_=JSONB) for name in ("environment", "outputs", "report")))
+_FINISH = """SELECT outcome, taken, work
+    FROM farm_finish_render_1(%s, %s, %s, %s, %s::jsonb, %s::jsonb, %s::jsonb, %s::jsonb, %s::jsonb, %s, %s)"""
 
 
-def _quick_render(session: Session, lease: Lease, result: RenderResult) -> bool:
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a slot got with the end of its attempt. `asked` False: the queue was not looked at, so call `claim`."""
+
+    claim: Claim | None = None
+    asked: bool = False
+
+
+def finish_and_claim(
+    session: Session,
+    lease: Lease,
+    result: Result,
+    slot: Slot,
+    policy: Policy = DEFAULT,
+    *,
+    token: Token = fresh_token,
+) -> Followed:
+    """Accept the result of an attempt as `finish` does, and give the slot its next task: one round trip, one commit.
+
+    The queue is not looked at where the end needs more than a chunk's row to be filled (the last chunk, another kind of
+    task, a job that is being stopped), nor where caps are at work, whose counts want a transaction of their own. The
+    errors are those of `finish`; with any of them nothing is claimed. The commit is waited for on the disk.
+    """
+    if isinstance(result, RenderResult):
+        attempt_id, lease_token = new_id(), token()
+        outcome, taken, work = _quick_render(session, lease, result, slot, policy, attempt_id, lease_token)
+        if outcome == "taken":
+            return Followed(hand_over(session, slot, policy, attempt_id, lease_token, taken, work), asked=True)
+        if outcome != "careful":
+            return Followed(asked=outcome == "none")
+    _finish(session, lease, result)
+    return Followed()
+
+
+def _quick_render(
+    session: Session, lease: Lease, result: RenderResult, slot: Slot | None, policy: Policy, attempt_id: str, token: str
+) -> tuple[str, Any, Any]:
     """Accept a chunk after which others are still to be rendered: all chunks but the last, so it has to be fast.
 
-    Returns False without any change where something is out of the ordinary; the caller then goes the careful way.
+    "careful" without any change where something is out of the ordinary; the caller then goes the careful way.
     """
-    job = session.execute(_LOCK_JOB, {"job": lease.job_id}).one_or_none()
-    if job is None or job.state != JobState.RUNNING or set(job.request["deliverables"]) - set(result.outputs):
-        return False
-    row = session.execute(
-        _QUICK,
-        {
-            "job": lease.job_id,
-            "task": lease.task_id,
-            "token": lease.token,
-            "frames": result.frames,
-            "outputs": {name: out.model_dump(mode="json") for name, out in result.outputs.items()},
-            "report": result.report,
-            "environment": result.environment,
-        },
-    ).one_or_none()
-    if row is None:
-        return False
-    ids = {"job_id": lease.job_id, "task_id": lease.task_id, "attempt_id": row.id, "worker_id": row.worker_id}
-    data = {"position": row.position, "kind": "render", "number": row.number}
-    ledger.note(
-        session,
-        "attempt.state",
-        **ids,
-        before=AttemptState.RUNNING,
-        after=AttemptState.DONE,
-        reason="It finished.",
-        data=data,
+    row = (
+        session.connection()
+        .exec_driver_sql(
+            _FINISH,
+            (
+                lease.job_id,
+                lease.task_id,
+                lease.token,
+                result.frames,
+                json.dumps({name: out.model_dump(mode="json") for name, out in result.outputs.items()}),
+                json.dumps(result.report),
+                json.dumps(result.environment),
+                None if slot is None else slot_json(slot),
+                policy_json(policy),
+                attempt_id,
+                token,
+            ),
+        )
+        .one()
     )
-    ledger.note(
-        session,
-        "render.state",
-        **ids,
-        before=TaskState.RUNNING,
-        after=TaskState.DONE,
-        reason="Done.",
-        data={"position": row.position},
-    )
-    ledger.count(session, job.submitter_id, -1, row.gpu_seconds)
-    return True
+    return row.outcome, row.taken, row.work
 
 
 def _plan(session: Session, held: Held, result: PlanResult) -> None:

@@ -4,59 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Row, exists, select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
-from farm.db.tables import Chunk, Job, Plate, Project, Task
+from farm.db.tables import Chunk, Task
+from farm.jobs.policy import Policy
 from farm.jobs.request import JobRequest
 from farm.jobs.states import TaskKind, TaskState
 from farm.jobs.wire import WIRE, ChunkDone, ChunkTask, Claim, JobSpec, Lease, Slot
 
 
-def load_claim(session: Session, slot: Slot, lease: Lease, taken: Row[Any]) -> Claim:
-    """The claim for a task that was just taken (id, job_id, kind, position, attempts, shrunk)."""
-    kind = TaskKind(taken.kind)
-    planned = exists().where(Task.job_id == Job.id, Task.kind == TaskKind.PLAN, Task.state == TaskState.DONE)
-    row = session.execute(
-        select(
-            Job.request,
-            Job.mapping,
-            Job.cast_key,
-            Job.needs_cast,
-            Job.consent,
-            Job.permit,
-            Project.name.label("project"),
-            Plate.facts,
-            Plate.frames,
-            Plate.timeline_key,
-            Plate.by_decode,
-            planned.label("planned"),
-            *Chunk.__table__.columns,
-        )
-        .join(Plate, Plate.job_id == Job.id)
-        .join(Project, Project.id == Job.project_id)
-        .outerjoin(Chunk, Chunk.task_id == lease.task_id)
-        .where(Job.id == lease.job_id)
-    ).one()
-    request = JobRequest.model_validate(row.request)
+def load_claim(
+    session: Session,
+    slot: Slot,
+    policy: Policy,
+    attempt_id: str,
+    token: str,
+    taken: dict[str, Any],
+    work: dict[str, Any],
+) -> Claim:
+    """The claim for a task that was just taken.
+
+    Parameters
+    ----------
+    taken: the row of `farm_take_1`: task, job, kind, place, number, shrunk, until, beat.
+    work: the document of `farm_work_1`: the job's request and what is known of its plate and chunk.
+    """
+    kind, job_id, beat = TaskKind(taken["kind"]), taken["job"], float(taken["beat"])
+    lease = Lease(
+        token=token,
+        job_id=job_id,
+        task_id=taken["task"],
+        attempt_id=attempt_id,
+        until=taken["until"],
+        seconds=max(policy.lease_seconds, 4 * beat),
+        heartbeat_seconds=beat,
+    )
     return Claim(
         wire=min(WIRE, slot.wire),
         lease=lease,
         kind=kind,
-        position=taken.position,
-        number=taken.attempts,
-        shrunk=taken.shrunk,
-        job=_spec(lease.job_id, request, row),
-        facts=row.facts,
-        frames=row.frames,
-        timeline_key=row.timeline_key,
-        cast_key=row.cast_key,
-        mapping=row.mapping,
-        chunk=chunk_task(row) if kind is TaskKind.RENDER else None,
-        chunks=tuple(chunk_task(c) for c in _chunks(session, lease.job_id)) if kind is TaskKind.CAST else (),
-        done=tuple(_chunk_done(c) for c in _chunks(session, lease.job_id)) if kind is TaskKind.MERGE else (),
-        plan_by_decode=row.by_decode,
-        plan_finished=row.planned,
+        position=taken["place"],
+        number=taken["number"],
+        shrunk=taken["shrunk"],
+        job=_spec(job_id, JobRequest.model_validate(work["request"]), work),
+        facts=work["facts"],
+        frames=work["frames"],
+        timeline_key=work["timeline_key"],
+        cast_key=work["cast_key"],
+        mapping=work["mapping"],
+        chunk=ChunkTask.model_validate(work["chunk"]) if kind is TaskKind.RENDER else None,
+        chunks=tuple(chunk_task(c) for c in _chunks(session, job_id)) if kind is TaskKind.CAST else (),
+        done=tuple(_chunk_done(c) for c in _chunks(session, job_id)) if kind is TaskKind.MERGE else (),
+        plan_by_decode=work["by_decode"],
+        plan_finished=work["planned"],
     )
 
 
@@ -65,10 +66,10 @@ def plan_finished(session: Session, job_id: str) -> bool:
     return bool(session.scalar(select(done)))
 
 
-def _spec(job_id: str, request: JobRequest, row: Row[Any]) -> JobSpec:
+def _spec(job_id: str, request: JobRequest, work: dict[str, Any]) -> JobSpec:
     return JobSpec(
         id=job_id,
-        project=row.project,
+        project=work["project"],
         recipe=request.recipe,
         deliverables=request.deliverables,
         options=request.options,
@@ -76,9 +77,9 @@ def _spec(job_id: str, request: JobRequest, row: Row[Any]) -> JobSpec:
         plate=request.plate,
         identities=request.identities,
         mapping_request=request.mapping,
-        needs_cast=row.needs_cast,
-        consent=row.consent,
-        permit=row.permit,
+        needs_cast=work["needs_cast"],
+        consent=work["consent"],
+        permit=work["permit"],
     )
 
 
@@ -86,7 +87,7 @@ def _chunks(session: Session, job_id: str) -> list[Chunk]:
     return list(session.scalars(select(Chunk).where(Chunk.job_id == job_id).order_by(Chunk.position)))
 
 
-def _plain(chunk: Chunk | Row[Any]) -> dict[str, Any]:
+def _plain(chunk: Chunk) -> dict[str, Any]:
     return {
         "position": chunk.position,
         "first": chunk.first,
@@ -100,7 +101,7 @@ def _plain(chunk: Chunk | Row[Any]) -> dict[str, Any]:
     }
 
 
-def chunk_task(chunk: Chunk | Row[Any]) -> ChunkTask:
+def chunk_task(chunk: Chunk) -> ChunkTask:
     return ChunkTask.model_validate(_plain(chunk))
 
 

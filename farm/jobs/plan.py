@@ -84,6 +84,7 @@ def _add(session: Session, job: Job, position: int, values: dict[str, Any]) -> N
         reason="" if mapping_decided(job) else "It waits for the mapping.",
         priority=job.priority,
         job_seq=job.seq,
+        due=job.deadline,
     )
     session.add(task)
     session.flush()

@@ -157,6 +157,7 @@ def _add_tasks(session: Session, job_id: str, seq: int, submitter: str, request:
             state=TaskState.WAITING,
             priority=request.priority,
             job_seq=seq,
+            due=request.deadline,
         )
         session.add(task)
         if ready and kind is TaskKind.PLAN:

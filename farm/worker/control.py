@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -13,7 +14,8 @@ from sqlalchemy.orm import Session
 
 from farm import jobs
 from farm.db.engine import Sessions, transact
-from farm.errors import InfrastructureError
+from farm.errors import ErrorClass, InfrastructureError, StaleLeaseError
+from farm.jobs.finish import Followed
 from farm.jobs.fleet import release_slot
 from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
@@ -38,9 +40,16 @@ class Control:
         self._policy = policy
         self._sleep = sleep
         self._unsure = False
+        self._followed = Followed()
 
     def claim(self, slot: Slot) -> Claim | None:
-        """For a slot that has nothing. What an earlier claim got whose answer was lost is handed back first."""
+        """For a slot that has nothing. What an earlier claim got whose answer was lost is handed back first.
+
+        What came with the last `finish` is given out without asking again.
+        """
+        followed, self._followed = self._followed, Followed()
+        if followed.asked:
+            return followed.claim
 
         def work(session: Session) -> Claim | None:
             if self._unsure:
@@ -64,8 +73,30 @@ class Control:
     def publish_chunk(self, lease: Lease, chunk: ChunkPlan) -> None:
         self._insist(lambda session: jobs.publish_chunk(session, lease, chunk))
 
-    def finish(self, lease: Lease, result: Result) -> None:
-        self._insist(lambda session: jobs.finish(session, lease, result))
+    def finish(self, lease: Lease, result: Result, then: Slot | None = None) -> None:
+        """Report a result; `then` is the slot that wants its next task with the same commit, and gets it by `claim`."""
+        if then is None:
+            self._insist(lambda session: jobs.finish(session, lease, result))
+            return
+        unsure = False
+
+        def work(session: Session) -> Followed:
+            nonlocal unsure
+            if unsure:  # the commit before may have happened unseen, and have given the slot a task
+                jobs.finish(session, lease, result)
+                release_slot(session, then.worker_id, then.number)
+                return Followed()
+            unsure = True
+            return jobs.finish_and_claim(session, lease, result, then, self._policy)
+
+        self._followed = self._insist(work)
+
+    def hand_back(self) -> None:
+        """Hand back the task that came with the last `finish`, if there is one: the worker leaves."""
+        followed, self._followed = self._followed, Followed()
+        if followed.claim is not None:
+            with suppress(StaleLeaseError):
+                self.fail(followed.claim.lease, ErrorClass.INTERRUPTED, "The worker leaves.")
 
     def fail(self, lease: Lease, error_class: str, message: str) -> None:
         self._insist(lambda session: jobs.fail(session, lease, error_class, message, self._policy))

@@ -90,6 +90,7 @@ class Slot:
             if claim is None:
                 return
             self._run(claim)
+        self._control.hand_back()
 
     def close(self) -> None:
         self._toolbox.close()
@@ -103,7 +104,8 @@ class Slot:
             task = TaskContext(claim, self._control, self._store, self._toolbox, folder, heartbeat, self._settings)
             try:
                 with heartbeat:
-                    self._control.finish(lease, run_task(task))
+                    result = run_task(task)
+                    self._control.finish(lease, result, None if self._draining() else self._offer)
                 log.info("task done")
             except StaleLeaseError as error:
                 log.info("task dropped", reason=str(error))

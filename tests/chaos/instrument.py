@@ -66,8 +66,8 @@ def _wrap_control(points: Points) -> None:
         return found
 
     @wraps(finish)
-    def finished(self: Control, lease: Any, result: Any) -> None:
-        finish(self, lease, result)
+    def finished(self: Control, lease: Any, result: Any, then: Any = None) -> None:
+        finish(self, lease, result, then)
         if isinstance(result, RenderResult):
             points.reach("after-commit")
         elif isinstance(result, MergeResult):

@@ -65,6 +65,10 @@ class Farm(RuleBasedStateMachine):
         if claim is None:
             return
         assert not halted
+        self.took(claim)
+
+    def took(self, claim: Claim) -> None:
+        """What must be true of every claim."""
         assert claim.lease.task_id not in {c.lease.task_id for c in self.good}
         if claim.kind is TaskKind.RENDER:
             assert claim.position not in self.rendered
@@ -85,6 +89,20 @@ class Farm(RuleBasedStateMachine):
         self.good.remove(claim)
         if claim.kind is TaskKind.RENDER:
             self.rendered.add(claim.position)
+
+    @precondition(lambda self: any(claim.kind is TaskKind.RENDER for claim in self.good))
+    @rule(data=st.data())
+    def finish_and_claim(self, data: st.DataObject) -> None:
+        """What a worker does between two chunks."""
+        renders = [claim for claim in self.good if claim.kind is TaskKind.RENDER]
+        claim = data.draw(st.sampled_from(renders))
+        followed = self.hands.go_on(claim)
+        self.hands.finish(claim)  # the answer was lost: said again
+        self.good.remove(claim)
+        self.rendered.add(claim.position)
+        if followed.claim is not None:
+            assert self.look() is JobState.RUNNING
+            self.took(followed.claim)
 
     @precondition(lambda self: self.good)
     @rule(data=st.data(), error=st.sampled_from(["unknown", "interrupted", "out_of_memory", "infrastructure", "input"]))
