@@ -7,7 +7,7 @@ itself is taken with FOR UPDATE SKIP LOCKED, so two claims never wait for each o
 are exact: a capped count is looked at and raised under a lock. The order of shares may lag by the claims of the same
 instant.
 
-All of it is one function in the database (`farm_claim_1`, made by migration 0002): one round trip, planned once.
+All of it is one function in the database (`farm_claim_1`, made by migration 0003): one round trip, planned once.
 """
 
 from __future__ import annotations

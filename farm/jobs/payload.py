@@ -53,8 +53,8 @@ def load_claim(
         timeline_key=work["timeline_key"],
         cast_key=work["cast_key"],
         mapping=work["mapping"],
-        chunk=ChunkTask.model_validate(work["chunk"]) if kind is TaskKind.RENDER else None,
-        chunks=tuple(chunk_task(c) for c in _chunks(session, job_id)) if kind is TaskKind.CAST else (),
+        chunk=chunk_task(work["chunk"]) if kind is TaskKind.RENDER else None,
+        chunks=tuple(chunk_task(_row(c)) for c in _chunks(session, job_id)) if kind is TaskKind.CAST else (),
         done=tuple(_chunk_done(c) for c in _chunks(session, job_id)) if kind is TaskKind.MERGE else (),
         plan_by_decode=work["by_decode"],
         plan_finished=work["planned"],
@@ -87,25 +87,14 @@ def _chunks(session: Session, job_id: str) -> list[Chunk]:
     return list(session.scalars(select(Chunk).where(Chunk.job_id == job_id).order_by(Chunk.position)))
 
 
-def _plain(chunk: Chunk) -> dict[str, Any]:
-    return {
-        "position": chunk.position,
-        "first": chunk.first,
-        "last": chunk.last,
-        "seconds": chunk.seconds,
-        "segment_key": chunk.segment_key,
-        "segment_sha256": chunk.segment_sha256,
-        "segment_size": chunk.segment_size,
-        "plan": chunk.plan,
-        "as_is": chunk.as_is,
-    }
+def chunk_task(chunk: dict[str, Any]) -> ChunkTask:
+    """A chunk for a renderer, from its row."""
+    return ChunkTask.model_validate({name: chunk[name] for name in ChunkTask.model_fields})
 
 
-def chunk_task(chunk: Chunk) -> ChunkTask:
-    return ChunkTask.model_validate(_plain(chunk))
+def _row(chunk: Chunk) -> dict[str, Any]:
+    return {name: getattr(chunk, name) for name in ChunkDone.model_fields}
 
 
 def _chunk_done(chunk: Chunk) -> ChunkDone:
-    return ChunkDone.model_validate(
-        _plain(chunk) | {"attempt_id": chunk.attempt_id, "outputs": chunk.outputs, "report": chunk.report}
-    )
+    return ChunkDone.model_validate(_row(chunk))

@@ -12,8 +12,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
@@ -142,10 +142,7 @@ LANGUAGE sql STABLE AS $$
         'timeline_key', e.timeline_key, 'by_decode', e.by_decode,
         'planned', EXISTS (SELECT FROM task t WHERE t.job_id = j.id AND t.kind = 'plan' AND t.position = 0
                            AND t.state = 'done'),
-        'chunk', CASE WHEN c.task_id IS NOT NULL THEN jsonb_build_object(
-            'position', c.position, 'first', c.first, 'last', c.last, 'seconds', c.seconds,
-            'segment_key', c.segment_key, 'segment_sha256', c.segment_sha256, 'segment_size', c.segment_size,
-            'plan', c.plan, 'as_is', c.as_is) END)
+        'chunk', to_jsonb(c))
     FROM job j JOIN project p ON p.id = j.project_id JOIN plate e ON e.job_id = j.id
     LEFT JOIN chunk c ON c.task_id = p_task
     WHERE j.id = p_job
