@@ -13,6 +13,7 @@ import click
 
 from farm.api.schemas import DEFAULT_LABEL, IdentityIn, JobIn
 from farm.cli.files import check_input, sha256_of
+from farm.cli.who import mapping_request, saying_who
 from farm.errors import FarmError, InputError
 from farm.media.deliverables import PRESETS, deliverable
 from farm.provenance.consent import Consent
@@ -42,10 +43,6 @@ _OPTIONS = (
     ),
     click.option("--chunk-seconds", type=click.FloatRange(0.5, 120), help="Length of a chunk."),
     click.option(
-        "--map", "mapping", multiple=True, metavar="WHO[=NAME]",
-        help="Who gets the identity: `lead` (most screen time), `all`, or a cast member's id, each with =NAME.",
-    ),
-    click.option(
         "--replace", type=click.Path(path_type=Path), metavar="FACE.jpg",
         help="Replace the person of the plate who is shown here, wherever they appear; instead of --map.",
     ),
@@ -53,6 +50,7 @@ _OPTIONS = (
         "--face", type=click.IntRange(0, 99), help="Which face of a picture with several, from the left, from 0."
     ),
     click.option("--grant", type=click.Path(path_type=Path), help="The signed consent of the person shown."),
+    click.option("--choose", is_flag=True, help="Wait for `farm map` when the people of the plate are known."),
     click.option("--title", default="", help="Name of the job in lists."),
     click.option("--priority", type=click.IntRange(0, 100), default=50, show_default=True, help="Higher goes first."),
 )  # fmt: skip
@@ -65,12 +63,12 @@ def asking(command: Command) -> Command:
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
-            "title", "priority", "changes",
+            "title", "priority", "changes", "threshold", "include", "exclude", "choose",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)
 
-    wrapped: Command = reduce(lambda made, option: option(made), reversed(_OPTIONS), wrapper)
+    wrapped: Command = reduce(lambda made, option: option(made), reversed(_OPTIONS), saying_who(wrapper))
     return click.argument("plate", type=click.Path(path_type=Path))(wrapped)
 
 
@@ -90,6 +88,10 @@ class Asked:
     title: str = ""
     priority: int = 50
     changes: tuple[str, ...] = ()
+    threshold: float | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    choose: bool = False
     pictures: dict[str, list[Path]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,20 +159,24 @@ class Asked:
             deliverables=deliverables,
             identities=identities,
             mapping=self._mapping(),
+            choose_mapping=self.choose,
             consent=consent,
             chunk_seconds=self.chunk_seconds,
             priority=self.priority,
         )
 
     def _mapping(self) -> dict[str, Any] | None:
+        first = next((label for label in self.pictures if label != REPLACED), None)
+        limits: dict[str, Any] = {"threshold": self.threshold, "include": self.include, "exclude": self.exclude}
+        if self.choose and (self.mapping or self.replace or self.include or self.exclude or self.threshold):
+            raise InputError("It is to be chosen later who is replaced.", where="--choose", do="Say it to `farm map`.")
         if self.replace is None:
-            return mapping_request(self.mapping)
+            return mapping_request(self.mapping, first=first or DEFAULT_LABEL, **limits)
         if self.mapping:
             raise InputError("It was said twice who is to be replaced.", where="--replace", do="Leave out --map.")
-        identity = next((label for label in self.pictures if label != REPLACED), None)
-        if identity is None:
+        if first is None:
             raise InputError("It was not said who is put in.", where="--identity", do="Add --identity FACE.jpg.")
-        return {"mode": "reference", "references": {REPLACED: identity}}
+        return mapping_request((), references={REPLACED: first}, **limits)
 
     def blamed(self, error: FarmError) -> FarmError:
         """The same error, naming the file as it is called here instead of the part of the upload."""
@@ -207,16 +213,3 @@ def _split_identity(given: str) -> tuple[str, Path]:
     if equals and path and not Path(given).exists():
         return name, Path(path)
     return DEFAULT_LABEL, Path(given)
-
-
-def mapping_request(given: tuple[str, ...]) -> dict[str, Any] | None:
-    """`lead`, `all` or cast members, each with =NAME of an identity, as a mapping; None where nothing was said."""
-    if not given:
-        return None
-    pairs = [(who, name or DEFAULT_LABEL) for who, _, name in (text.partition("=") for text in given)]
-    first, identity = pairs[0]
-    if first in ("lead", "all"):
-        if len(pairs) > 1:
-            raise InputError(f"{first!r} says it all.", where="--map", do="Give it alone, or name cast members.")
-        return {"mode": first, "identity": identity}
-    return {"mode": "cast", "assignments": dict(pairs)}

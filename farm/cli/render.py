@@ -13,7 +13,7 @@ from farm.cli.files import check_output, replacing
 from farm.cli.output import bytes_in_words, print_facts, print_json, talk
 from farm.cli.progress import Show, follow, require_completed, shown
 from farm.client import Client
-from farm.errors import FarmError
+from farm.errors import FarmError, InputError
 
 
 @click.command()
@@ -28,6 +28,8 @@ def render(asked: Asked, output: Path, as_json: bool) -> None:
     name = deliverable_for(output, asked.deliverables)
     check_output(output, asked.files)
     asked.check()
+    if asked.choose:
+        raise InputError("`farm render` cannot wait for a choice.", where="--choose", do="Use `farm submit --choose`.")
     with replacing(output) as target, any_farm() as client:
         job = submit_asked(client, asked, (name,))
         with CancelledOnInterrupt(client, job), shown(talk) as show:

@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from farm.errors import InputError, NotFoundError
 from farm.faces.cast import Cast, CastMember
 from farm.faces.embed import SAME_PERSON, Embedding
+from farm.faces.extent import Extent, Point, refusal
 from farm.faces.identity import PreparedIdentity
+from farm.faces.report import Outcome
 
 
 class MappingMode(StrEnum):
@@ -27,25 +29,6 @@ class MappingMode(StrEnum):
     REFERENCE = "reference"
 
 
-class TimeRange(BaseModel):
-    """Seconds from the plate's first frame, half open."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    start: float = Field(default=0.0, ge=0)
-    end: float | None = Field(default=None, gt=0)
-    """None: to the end of the plate."""
-
-    @model_validator(mode="after")
-    def _runs_forward(self) -> TimeRange:
-        if self.end is not None and self.end <= self.start:
-            raise ValueError("a time range ends after it starts")
-        return self
-
-    def holds(self, seconds: float) -> bool:
-        return self.start <= seconds and (self.end is None or seconds < self.end)
-
-
 class MappingRequest(BaseModel):
     """What a person asks for.
 
@@ -55,7 +38,8 @@ class MappingRequest(BaseModel):
     assignments: for cast, identity by cast member id. references: for reference, identity by the name of the prepared
         picture of the person to be replaced.
     threshold: cosine similarity from which a face is taken for a person (references: at least .363).
-    include, exclude: times in which faces are changed; nothing given means always.
+    include, exclude: parts of the plate (times, regions, or both) in which faces are changed, and in which they are
+        not; nothing given means everywhere. A face lies where its middle lies.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,8 +49,8 @@ class MappingRequest(BaseModel):
     assignments: dict[str, str] = Field(default_factory=dict)
     references: dict[str, str] = Field(default_factory=dict)
     threshold: float = Field(default=0.3, gt=0, lt=1)
-    include: tuple[TimeRange, ...] = ()
-    exclude: tuple[TimeRange, ...] = ()
+    include: tuple[Extent, ...] = ()
+    exclude: tuple[Extent, ...] = ()
 
     @model_validator(mode="after")
     def _says_who(self) -> MappingRequest:
@@ -99,14 +83,12 @@ class Mapping:
     people: tuple[MappedPerson, ...] = ()
     everyone: str | None = None
     threshold: float = 0.3
-    include: tuple[TimeRange, ...] = ()
-    exclude: tuple[TimeRange, ...] = ()
+    include: tuple[Extent, ...] = ()
+    exclude: tuple[Extent, ...] = ()
 
-    def covers(self, seconds: float) -> bool:
-        """Whether faces are changed `seconds` after the plate's first frame."""
-        if any(span.holds(seconds) for span in self.exclude):
-            return False
-        return not self.include or any(span.holds(seconds) for span in self.include)
+    def refusal(self, seconds: float, point: Point) -> Outcome | None:
+        """Why a face is not changed `seconds` after the plate's first frame at `point` of the plate as it is shown."""
+        return refusal(self.include, self.exclude, seconds, point)
 
     def who(self, embedding: Embedding | None) -> tuple[MappedPerson | None, float]:
         """The most similar person and the similarity; None where nobody is over the threshold."""
@@ -145,7 +127,7 @@ class Mapping:
                 MappedPerson(p["id"], z[f"embedding_{i}"], p["identity"], z[f"rest_{i}"])
                 for i, p in enumerate(head["people"])
             )
-            spans = {k: tuple(TimeRange.model_validate(s) for s in head[k]) for k in ("include", "exclude")}
+            spans = {k: tuple(Extent.model_validate(s) for s in head[k]) for k in ("include", "exclude")}
         return cls(people, head["everyone"], head["threshold"], spans["include"], spans["exclude"])
 
 

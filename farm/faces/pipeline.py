@@ -143,15 +143,14 @@ class FacePipeline:
         """Whose face it is and who is to be put in."""
         person, similarity = self._mapping.who(track.embedding())
         if not self._swaps:
-            refused = None if self._mapping.covers(self._seconds(view.frame)) else Outcome.OUT_OF_TIME
-            return _Face(track, person.id if person is not None else None, None, None, None, refused)
+            kept = self._kept(view, track)
+            return _Face(track, person.id if person is not None else None, None, None, None, kept)
         identity = person.identity if person is not None else self._mapping.everyone
-        refused = None
         if identity is None:
             known = person is not None or not any(p.identity for p in self._mapping.people)
-            refused = Outcome.NOT_MAPPED if known else Outcome.BELOW_THRESHOLD
-        elif not self._mapping.covers(self._seconds(view.frame)):
-            refused = Outcome.OUT_OF_TIME
+            refused: Outcome | None = Outcome.NOT_MAPPED if known else Outcome.BELOW_THRESHOLD
+        else:
+            refused = self._kept(view, track)
         return _Face(
             track=track,
             person=person.id if person is not None else None,
@@ -160,6 +159,10 @@ class FacePipeline:
             rest=person.rest if person is not None else None,
             refused=refused,
         )
+
+    def _kept(self, view: FrameView, track: Track) -> Outcome | None:
+        """Why the face stays where it is, by its time and its place."""
+        return self._mapping.refusal(self._seconds(view.frame), view.shown(track.here.centre, self._facts))
 
     def _changed(self, view: FrameView, faces: list[_Face], window: Window) -> Rendered:
         frame = view.frame

@@ -17,6 +17,7 @@ class Outcome(StrEnum):
     NOT_MAPPED = "not mapped"
     BELOW_THRESHOLD = "below threshold"
     OUT_OF_TIME = "out of the time range"
+    OUT_OF_REGION = "out of the region"
     TOO_SMALL = "too small"
     TOO_SIDEWAYS = "too sideways"
     COVERED = "covered"

@@ -20,6 +20,7 @@ from farm.faces.texture import Mask, Texture, skin, unwrap
 from farm.media.colour import region_to_rgb, upright_preview
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
+from farm.media.preview import shown_size
 
 PREVIEW = 1280
 """Longest side of the picture in which faces are looked for; the detector sees half of it."""
@@ -82,6 +83,12 @@ class FrameView:
     @property
     def index(self) -> int:
         return self.frame.index
+
+    def shown(self, point: NDArray[np.float64], facts: PlateFacts) -> tuple[float, float]:
+        """A point (2,) of the frame's coded pixels in pixels of the plate as it is shown, at its full size."""
+        x, y = apply(invert(self.to_frame), point[None])[0, :2] + 0.5
+        width, height = shown_size(self.frame, facts)
+        return float(x * width / self.preview.shape[1] - 0.5), float(y * height / self.preview.shape[0] - 0.5)
 
 
 class Analyst:

@@ -23,15 +23,26 @@ def upright_preview(frame: Frame, facts: PlateFacts, max_side: int) -> tuple[NDA
     maps pixel indexes (centre of the first pixel is 0, 0) to pixel indexes of the coded picture. PQ is tone-mapped so
     that faces look as detectors know them; other transfers are shown as they are.
     """
-    aspect = float(facts.video.sample_aspect_ratio or 1)
-    stretch_x, stretch_y = (aspect, 1.0) if aspect >= 1 else (1.0, 1.0 / aspect)
-    width, height = frame.width * stretch_x, frame.height * stretch_y
+    width, height = _square(frame, facts)
     scale = min(1.0, max_side / max(width, height))
     small_width, small_height = max(1, round(width * scale)), max(1, round(height * scale))
     picture = _small_bgr(frame, small_width, small_height)
     turn = _turn(facts.video.display_matrix)
     upright = _turned(picture, turn)
     return upright, _affine(frame, turn, upright.shape[1], upright.shape[0], small_width, small_height)
+
+
+def shown_size(frame: Frame, facts: PlateFacts) -> tuple[float, float]:
+    """Width and height of the plate as it is shown: upright, square pixels, at its full size."""
+    width, height = _square(frame, facts)
+    sideways = abs(_turn(facts.video.display_matrix)[0, 1]) > 0
+    return (height, width) if sideways else (width, height)
+
+
+def _square(frame: Frame, facts: PlateFacts) -> tuple[float, float]:
+    """The coded picture's size, stretched to square pixels."""
+    aspect = float(facts.video.sample_aspect_ratio or 1)
+    return (frame.width * aspect, frame.height) if aspect >= 1 else (frame.width, frame.height / aspect)
 
 
 def _small_bgr(frame: Frame, width: int, height: int) -> NDArray[np.uint8]:

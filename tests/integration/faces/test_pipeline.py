@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 from farm.errors import NotFoundError
 from farm.faces.cast import Cast, build_cast, observe
+from farm.faces.extent import Extent
 from farm.faces.identity import PreparedIdentity
-from farm.faces.mapping import Mapping, MappingMode, MappingRequest, TimeRange, resolve
+from farm.faces.mapping import Mapping, MappingMode, MappingRequest, resolve
 from farm.faces.network import Network
 from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.report import Outcome, summarise
@@ -114,13 +116,28 @@ def test_many_chunks_give_the_frames_of_one(
 def test_outside_its_times_a_face_stays(
     plate: Plate, mapping: Mapping, people: dict[str, PreparedIdentity], models: Models
 ) -> None:
-    early = Mapping(mapping.people, None, mapping.threshold, include=(TimeRange(end=2 / 24),))
+    early = Mapping(mapping.people, None, mapping.threshold, include=(Extent(end=2 / 24),))
     results = list(render(plate, early, people, models, 0, 4))
     originals = list(plate.frames(0, 4))
     changed = [digest(a) != digest(Rendered(b, a.report, None)) for a, b in zip(results, originals, strict=True)]
     assert changed == [True, True, False, False]
     outcomes = {face.outcome for face in results[3].report.faces}
     assert outcomes == {Outcome.OUT_OF_TIME, Outcome.NOT_MAPPED}
+
+
+def test_a_face_in_a_region_left_out_stays_and_the_other_changes(
+    plate: Plate, mapping: Mapping, people: dict[str, PreparedIdentity], models: Models
+) -> None:
+    everybody = tuple(replace(person, identity=NEW) for person in mapping.people)
+    x0, y0, x1, y1 = (float(edge) for edge in plate.truth.box[0, plate.truth.person(MAPPED)])
+    around = Mapping(everybody, None, mapping.threshold, exclude=(Extent(box=(x0 - 9, y0 - 9, x1 + 9, y1 + 9)),))
+    kept, changed = {}, {}
+    for result in render(plate, around, people, models, 0, 3):
+        for face in result.report.faces:
+            inside = x0 < (face.box[0] + face.box[2]) / 2 < x1
+            (kept if inside else changed).setdefault(face.outcome, []).append(result.frame.index)
+    assert kept == {Outcome.OUT_OF_REGION: [0, 1, 2]}
+    assert changed == {Outcome.SWAPPED: [0, 1, 2]}
 
 
 class NoNetworks:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.cli.ask import Asked, deliverable_for, mapping_request
+from farm.cli.ask import Asked, deliverable_for
 from farm.errors import InputError
 
 
@@ -55,12 +55,3 @@ def test_a_suffix_that_contradicts_the_deliverable_is_refused() -> None:
         deliverable_for(Path("a.mp4"), ("ffv1",))
     with pytest.raises(InputError, match="one deliverable"):
         deliverable_for(Path("a.mp4"), ("h264", "review"))
-
-
-def test_mappings_in_words() -> None:
-    assert mapping_request(()) is None
-    assert mapping_request(("lead",)) == {"mode": "lead", "identity": "identity"}
-    assert mapping_request(("all=villain",)) == {"mode": "all", "identity": "villain"}
-    assert mapping_request(("p1=a", "p2=b")) == {"mode": "cast", "assignments": {"p1": "a", "p2": "b"}}
-    with pytest.raises(InputError):
-        mapping_request(("lead", "p2=b"))

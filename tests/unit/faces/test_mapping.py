@@ -6,7 +6,9 @@ from pydantic import ValidationError
 
 from farm.errors import InputError, NotFoundError
 from farm.faces.cast import Cast, CastMember
-from farm.faces.mapping import Mapping, MappingMode, MappingRequest, TimeRange, resolve
+from farm.faces.extent import Extent
+from farm.faces.mapping import Mapping, MappingMode, MappingRequest, resolve
+from farm.faces.report import Outcome
 from tests.unit.faces.people import direction, identity
 
 
@@ -78,15 +80,47 @@ def test_who_takes_the_nearest_person_over_the_threshold() -> None:
 
 
 def test_times_are_half_open_and_exclusion_wins() -> None:
-    mapping = Mapping(include=(TimeRange(start=1, end=3),), exclude=(TimeRange(start=2, end=2.5),))
-    assert [mapping.covers(t) for t in (0.9, 1, 2, 2.4, 2.5, 3)] == [False, True, False, False, True, False]
-    assert Mapping(include=(TimeRange(start=5),)).covers(1e6)
-    with pytest.raises(ValidationError, match="ends after it starts"):
-        TimeRange(start=3, end=3)
+    mapping = Mapping(include=(Extent(start=1, end=3),), exclude=(Extent(start=2, end=2.5),))
+    late = Outcome.OUT_OF_TIME
+    assert [mapping.refusal(t, (5, 5)) for t in (0.9, 1, 2, 2.4, 2.5, 3)] == [late, None, late, late, None, late]
+    assert Mapping(include=(Extent(start=5),)).refusal(1e6, (0, 0)) is None
+
+
+def test_a_face_is_changed_inside_the_regions_and_kept_in_those_left_out() -> None:
+    box = Extent(box=(10, 10, 100, 60))
+    hole = Extent(polygon=((40, 10), (60, 10), (50, 30)), start=2)
+    mapping = Mapping(include=(box,), exclude=(hole,))
+    beside = Outcome.OUT_OF_REGION
+    inside, edge, outside, in_hole = (20, 20), (100, 20), (5, 20), (50, 15)
+    assert [mapping.refusal(0, p) for p in (inside, edge, outside, in_hole)] == [None, beside, beside, None]
+    assert [mapping.refusal(2, p) for p in (inside, in_hole)] == [None, beside]
+
+
+def test_a_region_counts_in_its_own_times_only() -> None:
+    mapping = Mapping(include=(Extent(box=(0, 0, 9, 9), start=1, end=2), Extent(start=5)))
+    assert mapping.refusal(0, (3, 3)) is Outcome.OUT_OF_TIME
+    assert mapping.refusal(1, (3, 3)) is None
+    assert mapping.refusal(1, (30, 3)) is Outcome.OUT_OF_REGION
+    assert mapping.refusal(6, (30, 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"start": 3, "end": 3}, "ends after it starts"),
+        ({"box": (5, 0, 5, 9)}, "upper left corner first"),
+        ({"polygon": ((0, 0), (1, 1))}, "at least 3"),
+        ({"box": (0, 0, 1, 1), "polygon": ((0, 0), (1, 1), (0, 1))}, "not both"),
+        ({"radius": 4}, "Extra inputs"),
+    ],
+)
+def test_what_is_no_part_of_a_plate_is_refused(fields: dict[str, object], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        Extent.model_validate(fields)
 
 
 def test_a_mapping_survives_the_way_to_the_workers() -> None:
-    request = MappingRequest(identity="new", include=(TimeRange(start=1),), exclude=(TimeRange(start=2, end=3),))
+    request = MappingRequest(identity="new", include=(Extent(start=1),), exclude=(Extent(box=(0, 1, 2, 3)),))
     before = resolve(request, CAST, PEOPLE)
     after = Mapping.from_bytes(before.to_bytes())
     assert named(after) == named(before)
