@@ -190,6 +190,10 @@ class Client:
         """One of the API's operations (`farm.api.operating`), by its path below /api/v1; its answer as plain data."""
         return self._call(method, path, json=body, again=method == "GET").json()
 
+    def picture(self, path: str) -> bytes:
+        """A picture that the API shows (a contact sheet, a cast member), by its path below /api/v1."""
+        return self._call("GET", path, again=True).content
+
     def choose_mapping(self, job_id: str, mapping: Mapping[str, Any]) -> JobOut:
         """Decide who gets which identity, for a job that waits for it."""
         return JobOut.model_validate(self._call("POST", f"/jobs/{job_id}/mapping", json=mapping).json())

@@ -26,7 +26,7 @@ from farm.api.schemas import (
 )
 from farm.api.services import Services, services
 from farm.api.sources import fetch_parcel
-from farm.api.submission import Parcel, Submission
+from farm.api.submission import Parcel, Submission, check_mapping
 from farm.errors import InputError
 from farm.faces.mapping import MappingRequest
 
@@ -121,6 +121,8 @@ def choose_mapping(job_id: str) -> JobOut:
             where="mapping",
             do="See /api/v1/openapi.json.",
         ) from None
+    record = ledger.cast(job_id)
+    check_mapping(mapping, record.labels, record.members)
     ledger.choose_mapping(job_id, mapping.model_dump(mode="json"))
     return ledger.job(job_id)
 

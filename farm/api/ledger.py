@@ -22,7 +22,7 @@ from farm.api.schemas import (
     WarningOut,
     WorkerOut,
 )
-from farm.api.services import Placed, StoredFile
+from farm.api.services import CastRecord, Placed, StoredFile
 from farm.db.engine import Sessions, transact
 from farm.errors import FarmError, InfrastructureError, InputError, NotFoundError
 from farm.jobs import views
@@ -109,6 +109,33 @@ class PostgresLedger:
 
     def choose_mapping(self, job_id: str, mapping: dict[str, Any]) -> None:
         transact(self._sessions, partial(jobs.choose_mapping, job_id=job_id, mapping=mapping, actor=ACTOR))
+
+    def cast(self, job_id: str) -> CastRecord:
+        view = transact(self._sessions, partial(views.job_view, job_id=job_id))
+        paused = view.state is JobState.PAUSED and view.cast_key is not None and not view.mapping
+        return CastRecord(
+            cast_key=view.cast_key,
+            waits=paused or view.state is JobState.AWAITING_CAST,
+            labels=tuple(identity["label"] for identity in view.request["identities"]),
+            facts=view.plate_facts,
+            mapping=view.mapping,
+            members=tuple(member["id"] for member in view.cast_members or ()),
+        )
+
+    def replace_cast(self, job_id: str, before: str, after: str, members: list[dict[str, Any]], reason: str) -> None:
+        change = partial(
+            jobs.replace_cast,
+            job_id=job_id,
+            before=before,
+            after=after,
+            members=members,
+            actor=ACTOR,
+            reason=reason,
+        )
+        transact(self._sessions, change)
+
+    def reports(self, job_id: str) -> list[dict[str, Any]]:
+        return transact(self._sessions, partial(views.chunk_reports, job_id=job_id))
 
     def deliverable(self, job_id: str, name: str) -> StoredFile:
         view = transact(self._sessions, partial(views.job_view, job_id=job_id))

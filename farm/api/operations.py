@@ -14,6 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from farm import jobs
+from farm.api.schemas import MergeIn, SplitIn
 from farm.db.engine import Sessions, transact
 from farm.db.enums import RequestedState
 from farm.db.tables import Task, Webhook
@@ -83,6 +84,8 @@ class WorkerKeyIn(_In):
 BODIES: dict[str, type[BaseModel]] = {
     "/api/v1/jobs/{job_id}/requeue": RequeueIn,
     "/api/v1/jobs/{job_id}/priority": PriorityIn,
+    "/api/v1/jobs/{job_id}/cast/merge": MergeIn,
+    "/api/v1/jobs/{job_id}/cast/split": SplitIn,
     "/api/v1/jobs/{job_id}/chunks/{position}/accept": ReasonIn,
     "/api/v1/workers/{worker_id}/state": WorkerStateIn,
     "/api/v1/workers/{worker_id}/forgive": ForgiveIn,

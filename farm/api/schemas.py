@@ -103,6 +103,20 @@ class JobOut(BaseModel):
     finished_at: datetime | None = None
 
 
+class CastOut(BaseModel):
+    """The people of a plate. `editable`: the job waits for its mapping, so members may be merged and split.
+
+    `identities`: labels that a mapping may name. Each of `members` has `id`, `screen_seconds`, `first_seconds`,
+    `last_seconds`, `first` and `last` (time codes), `sightings`, and `appearances` with a `number` and the same.
+    """
+
+    job: str
+    frames_seen: int
+    editable: bool
+    identities: list[str]
+    members: list[dict[str, Any]]
+
+
 class JobPage(BaseModel):
     """Newest first. `next` is the cursor of the following page, None on the last."""
 
@@ -209,6 +223,20 @@ class CommandIn(_In):
     """Why an operator does it; kept with the job."""
 
     reason: str = Field(default="", max_length=500)
+
+
+class MergeIn(_In):
+    """`others` are the same person as `into`, which keeps its id."""
+
+    into: str = Field(max_length=40)
+    others: tuple[str, ...] = Field(min_length=1, max_length=1000)
+
+
+class SplitIn(_In):
+    """The appearances (by number) of `member` that are somebody else."""
+
+    member: str = Field(max_length=40)
+    appearances: tuple[int, ...] = Field(min_length=1, max_length=1000)
 
 
 class JobQuery(_In):

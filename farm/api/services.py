@@ -40,6 +40,21 @@ class StoredFile:
     filename: str
 
 
+@dataclass(frozen=True, slots=True)
+class CastRecord:
+    """What the ledger says of a job's cast: where it lies, and whether the job `waits` for its mapping.
+
+    labels: of the job's identities, in order. facts: PlateFacts as JSON, once probed. mapping: once decided.
+    """
+
+    cast_key: str | None
+    waits: bool
+    labels: tuple[str, ...] = ()
+    facts: dict[str, Any] | None = None
+    mapping: dict[str, Any] | None = None
+    members: tuple[str, ...] = ()
+
+
 class Ledger(Protocol):
     """The jobs as the API needs them. Unknown ids raise NotFoundError, impossible commands ConflictError."""
 
@@ -64,6 +79,16 @@ class Ledger(Protocol):
     def command(self, job_id: str, command: str, reason: str) -> None: ...
 
     def choose_mapping(self, job_id: str, mapping: dict[str, Any]) -> None: ...
+
+    def cast(self, job_id: str) -> CastRecord: ...
+
+    def replace_cast(
+        self, job_id: str, before: str, after: str, members: list[dict[str, Any]], reason: str
+    ) -> None: ...
+
+    def reports(self, job_id: str) -> list[dict[str, Any]]:
+        """RenderReport as JSON of each chunk that is done, in order."""
+        ...
 
     def deliverable(self, job_id: str, name: str) -> StoredFile: ...
 

@@ -226,9 +226,19 @@ def mapping_of(asked: dict[str, Any] | None, labels: Sequence[str]) -> MappingRe
     except ValidationError as error:
         wrong = "; ".join(item["msg"] for item in error.errors(include_input=False, include_url=False)[:5])
         raise InputError(f"It is not valid: {wrong}.", where="mapping", do="See MappingRequest in the docs.") from None
+    check_mapping(mapping, labels)
+    return mapping
+
+
+def check_mapping(mapping: MappingRequest, labels: Sequence[str], members: Sequence[str] = ()) -> None:
+    """InputError for an identity that is none of `labels`, or a cast member that is none of `members`, once known."""
     for name in {mapping.identity, *mapping.assignments.values(), *mapping.references, *mapping.references.values()}:
         if name is not None and name not in labels:
             raise InputError(
                 f"There is no identity called {name!r}.", where="mapping", do=f"Name one of: {', '.join(labels)}."
             )
-    return mapping
+    for member in mapping.assignments:
+        if members and member not in members:
+            raise InputError(
+                f"There is no cast member {member!r}.", where="mapping", do=f"Name some of: {', '.join(members)}."
+            )

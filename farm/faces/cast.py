@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -13,15 +13,25 @@ from numpy.typing import NDArray
 from farm.faces.embed import SAME_PERSON, Embedding, unit
 from farm.faces.eyes import openness
 from farm.faces.geometry import HeadPose, apply, crop_around, head_pose, invert, placement, scale_of
+from farm.faces.member import Appearance, Cast, CastMember, member_of
 from farm.faces.mesh import VERTICES
-from farm.faces.texture import Texture
 from farm.faces.views import Analyst, FaceView, FrameView
 from farm.media.frame import Frame
 
+__all__ = ["Cast", "CastMember", "FaceObservation", "build_cast", "observe"]
+
 THUMBNAIL = 160
+GAP = 48
+"""Frames for which a person may be unseen within one appearance, where the caller does not say."""
+MOST_APPEARANCES = 24
+SAMPLE_SECONDS = 0.5
+MOST_SAMPLES = 2000
+"""A person who is shown for half a second is seen in a plate of up to 17 minutes; longer ones are sampled thinner."""
+GAP_SAMPLES = 4
+"""Samples for which a person may be unseen within one appearance."""
 _JOIN = 0.45
 _MERGE = SAME_PERSON
-_KEPT_LOOKS = 64
+_KEPT_LOOKS = 16
 _MIN_WORTH = 0.05
 _SIDEWAYS = 40.0
 
@@ -35,7 +45,7 @@ class FaceObservation:
     index, pts: of the frame. seconds: screen time that this sample stands for.
     box: float64[4], coded pixels. pose, presence: see `FaceView`. embedding: float32[128].
     worth: 0..1, how good a picture of the person it is (large, frontal, sharp, eyes open).
-    shape: float32[468, 3], the face's form (see `Placement.undo`). texture: uint8[128, 128, 3] RGB.
+    shape: float32[468, 3], the face's form (see `Placement.undo`).
     thumbnail: JPEG, upright, 160 pixels square.
     """
 
@@ -48,81 +58,7 @@ class FaceObservation:
     embedding: Embedding
     worth: float
     shape: NDArray[np.float32]
-    texture: NDArray[np.uint8]
     thumbnail: bytes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CastMember:
-    """One person of a plate.
-
-    Attributes
-    ----------
-    id: "person-1" has the most screen time; the same plate gives the same ids.
-    embedding: mean direction over all sightings. thumbnail: JPEG of the best one.
-    screen_seconds: estimated from the samples. first_pts, last_pts: of the first and last sighting.
-    sightings: number of samples. rest: float64[468, 3], the median form of the face. texture: its median look, RGB.
-    """
-
-    id: str
-    embedding: Embedding
-    thumbnail: bytes
-    screen_seconds: float
-    first_pts: int
-    last_pts: int
-    sightings: int
-    rest: NDArray[np.float64]
-    texture: Texture
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """The members by falling screen time, and how many frames were looked at."""
-
-    members: tuple[CastMember, ...]
-    frames_seen: int = 0
-
-    @property
-    def lead(self) -> CastMember | None:
-        return self.members[0] if self.members else None
-
-    def to_bytes(self) -> bytes:
-        """A compact, versioned form (NumPy .npz, no pickle)."""
-        out = io.BytesIO()
-        arrays: dict[str, NDArray[np.generic]] = {
-            "version": np.array(1),
-            "frames_seen": np.array(self.frames_seen),
-            "ids": np.array([m.id for m in self.members], np.str_),
-            "seconds": np.array([m.screen_seconds for m in self.members], np.float64),
-            "pts": np.array([[m.first_pts, m.last_pts] for m in self.members], np.int64).reshape(-1, 2),
-            "sightings": np.array([m.sightings for m in self.members], np.int64),
-        }
-        for number, member in enumerate(self.members):
-            arrays[f"embedding_{number}"] = member.embedding
-            arrays[f"thumbnail_{number}"] = np.frombuffer(member.thumbnail, np.uint8)
-            arrays[f"rest_{number}"] = member.rest
-            arrays[f"texture_{number}"] = np.round(member.texture * 255).astype(np.uint8)
-        np.savez_compressed(out, allow_pickle=False, **arrays)
-        return out.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Cast:
-        with np.load(io.BytesIO(data), allow_pickle=False) as z:
-            members = tuple(
-                CastMember(
-                    id=str(name),
-                    embedding=z[f"embedding_{number}"],
-                    thumbnail=z[f"thumbnail_{number}"].tobytes(),
-                    screen_seconds=float(z["seconds"][number]),
-                    first_pts=int(z["pts"][number, 0]),
-                    last_pts=int(z["pts"][number, 1]),
-                    sightings=int(z["sightings"][number]),
-                    rest=z[f"rest_{number}"],
-                    texture=z[f"texture_{number}"].astype(np.float32) / np.float32(255),
-                )
-                for number, name in enumerate(z["ids"])
-            )
-            return cls(members, int(z["frames_seen"]))
 
 
 def observe(frame: Frame, analyst: Analyst, *, seconds: float) -> list[FaceObservation]:
@@ -131,11 +67,19 @@ def observe(frame: Frame, analyst: Analyst, *, seconds: float) -> list[FaceObser
     return [_observation(view, face, seconds) for face in view.faces]
 
 
-def build_cast(observations: Iterable[FaceObservation], *, frames_seen: int = 0) -> Cast:
-    """Gather observations into people. Memory does not grow with the plate: each person keeps 64 sightings' looks.
+def sampled(frames: int, seconds: float) -> range:
+    """Frames of a plate to look at for its cast: one each half second, fewer where the plate is long."""
+    wanted = min(MOST_SAMPLES, max(1.0, seconds / SAMPLE_SECONDS))
+    return range(0, frames, max(1, int(frames / wanted)))
+
+
+def build_cast(observations: Iterable[FaceObservation], *, frames_seen: int = 0, gap: int = GAP) -> Cast:
+    """Gather observations into people. Memory grows with the number of appearances, not with the plate's length.
 
     Every sighting joins the nearest group (cosine over .45) or starts one; groups whose means are over .363 alike are
-    one person. The order of the observations is the plate's, which makes the result a function of the plate.
+    one person. A person unseen for more than `gap` frames, seen twice in a frame, or who looks otherwise all of a
+    sudden (under .363) makes a new appearance. The order of the observations is the plate's, which makes the result a
+    function of the plate.
     """
     groups: list[_Group] = []
     for seen in observations:
@@ -144,14 +88,20 @@ def build_cast(observations: Iterable[FaceObservation], *, frames_seen: int = 0)
         if best < 0 or likeness[best] < _JOIN:
             groups.append(_Group(seen))
         else:
-            groups[best].add(seen)
+            groups[best].add(seen, gap)
     merged = _merged(groups)
-    merged.sort(key=lambda group: (-group.seconds, group.first.index))
-    members = tuple(group.member(f"person-{number + 1}") for number, group in enumerate(merged))
-    return Cast(members, frames_seen)
+    merged.sort(key=lambda group: (-group.seconds, group.parts[0].first.index))
+    members, given = [], 0
+    for number, group in enumerate(merged, start=1):
+        parts = [part.appearance(given + place) for place, part in enumerate(group.parts, start=1)]
+        given += len(parts)
+        members.append(member_of(f"person-{number}", parts))
+    return Cast(tuple(members), frames_seen, len(members))
 
 
-class _Group:
+class _Part:
+    """Sightings of one person in a row."""
+
     def __init__(self, seen: FaceObservation) -> None:
         self.sum = np.zeros_like(seen.embedding)
         self.first, self.last, self.best = seen, seen, seen
@@ -167,8 +117,7 @@ class _Group:
     def add(self, seen: FaceObservation) -> None:
         self.sum += seen.embedding * np.float32(max(_MIN_WORTH, seen.worth))
         self.seconds += seen.seconds
-        self.first = min(self.first, seen, key=lambda s: s.index)
-        self.last = max(self.last, seen, key=lambda s: s.index)
+        self.last = seen
         self.best = max(self.best, seen, key=lambda s: s.worth)
         if self.count % self._stride == 0:
             self.looks.append(seen)
@@ -177,29 +126,69 @@ class _Group:
             self.looks = self.looks[::2]
             self._stride *= 2
 
-    def absorb(self, other: _Group) -> None:
+    def absorb(self, other: _Part) -> None:
         self.sum += other.sum
         self.seconds += other.seconds
         self.count += other.count
         self.first = min(self.first, other.first, key=lambda s: s.index)
         self.last = max(self.last, other.last, key=lambda s: s.index)
         self.best = max(self.best, other.best, key=lambda s: s.worth)
-        self.looks = (self.looks + other.looks)[: 2 * _KEPT_LOOKS]
+        self.looks = (self.looks + other.looks)[:: 2 if len(self.looks) + len(other.looks) > _KEPT_LOOKS else 1]
 
-    def member(self, name: str) -> CastMember:
-        # Seen from the side, half of the form and of the look is guessed.
+    def appearance(self, number: int) -> Appearance:
+        # Seen from the side, half of the form is guessed.
         chosen = [s for s in self.looks if abs(s.pose.yaw) < _SIDEWAYS] or self.looks
-        return CastMember(
-            id=name,
-            embedding=self.mean,
+        return Appearance(
+            number=number,
+            total=self.sum,
             thumbnail=self.best.thumbnail,
+            worth=self.best.worth,
             screen_seconds=self.seconds,
             first_pts=self.first.pts,
             last_pts=self.last.pts,
             sightings=self.count,
-            rest=np.median([s.shape for s in chosen], axis=0).astype(np.float64),
-            texture=np.asarray(np.median([s.texture for s in chosen], axis=0) / 255, np.float32),
+            rest=np.median([s.shape for s in chosen], axis=0).astype(np.float32),
         )
+
+
+class _Group:
+    """One person, as far as is known: appearances by time."""
+
+    def __init__(self, seen: FaceObservation) -> None:
+        self.parts = [_Part(seen)]
+        self.sum = self.parts[0].sum.copy()
+
+    @property
+    def mean(self) -> Embedding:
+        return unit(self.sum)
+
+    @property
+    def seconds(self) -> float:
+        return sum(part.seconds for part in self.parts)
+
+    def add(self, seen: FaceObservation, gap: int) -> None:
+        self.sum += seen.embedding * np.float32(max(_MIN_WORTH, seen.worth))
+        # Two faces of one frame are never one appearance, however alike: so twins can be told apart by hand.
+        open_ones = [part for part in self.parts if seen.index - gap <= part.last.index < seen.index]
+        alike = [float(part.last.embedding @ seen.embedding) for part in open_ones]
+        best = int(np.argmax(alike)) if alike else -1
+        if best >= 0 and alike[best] >= SAME_PERSON:
+            open_ones[best].add(seen)
+        else:
+            self.parts.append(_Part(seen))
+            self._thin_out()
+
+    def absorb(self, other: _Group) -> None:
+        self.sum += other.sum
+        self.parts = sorted(self.parts + other.parts, key=lambda part: part.first.index)
+        self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Join neighbours in time that are most alike, until there are few enough to be looked through."""
+        while len(self.parts) > MOST_APPEARANCES:
+            alike = [float(a.mean @ b.mean) for a, b in pairwise(self.parts)]
+            nearest = int(np.argmax(alike))
+            self.parts[nearest].absorb(self.parts.pop(nearest + 1))
 
 
 def _merged(groups: list[_Group]) -> list[_Group]:
@@ -229,7 +218,6 @@ def _observation(view: FrameView, face: FaceView, seconds: float) -> FaceObserva
         embedding=face.embedding,
         worth=_worth(face, pose, crop),
         shape=placement(face.points).undo(face.points[:VERTICES]).astype(np.float32),
-        texture=np.round(np.clip(face.texture, 0, 1) * 255).astype(np.uint8),
         thumbnail=jpeg.tobytes(),
     )
 

@@ -101,7 +101,7 @@ class FacePipeline:
         if self._analyst is None and not self._processors.frames:
             for frame in frames:
                 if first <= frame.index < last:
-                    yield Rendered(frame, FrameReport(index=frame.index, pts=frame.pts), None)
+                    yield Rendered(frame, FrameReport(index=frame.index, pts=frame.pts, looked=False), None)
             return
         if self._analyst is None:
             wanted = (frame for frame in frames if first <= frame.index < last)
@@ -210,7 +210,9 @@ class FacePipeline:
             restored &= good
             if mask is not None and processor.scale > 1:
                 mask = np.repeat(np.repeat(mask, processor.scale, axis=0), processor.scale, axis=1)
-        return Rendered(frame, FrameReport(index=index, pts=pts, faces=faces, unrestored=not restored), mask)
+        looked = self._analyst is not None
+        report = FrameReport(index=index, pts=pts, faces=faces, unrestored=not restored, looked=looked)
+        return Rendered(frame, report, mask)
 
     def _seconds(self, frame: Frame) -> float:
         video = self._facts.video

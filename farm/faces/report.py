@@ -39,29 +39,36 @@ class FaceReport(_Plain):
 
 
 class FrameReport(_Plain):
-    """One frame; `faces` is empty where no face was seen or the recipe changes none.
+    """One frame; `faces` is empty where no face was seen.
 
-    `unrestored`: a processor of whole frames gave nothing usable, and the frame is what it was before.
+    `unrestored`: a processor of whole frames gave nothing usable, and the frame is what it was before. `looked`: faces
+    were looked for; False where the recipe changes none.
     """
 
     index: int
     pts: int
     faces: tuple[FaceReport, ...] = ()
     unrestored: bool = False
+    looked: bool = True
 
     @property
     def swapped(self) -> int:
         return sum(face.outcome is Outcome.SWAPPED for face in self.faces)
 
 
-class Span(_Plain):
-    """Frames [first, last] in a row with one outcome, and their presentation times."""
+class Stretch(_Plain):
+    """Frames [first, last] in a row, and their presentation times."""
 
-    outcome: Outcome
     first: int
     last: int
     first_pts: int
     last_pts: int
+
+
+class Span(Stretch):
+    """Frames in a row with one outcome."""
+
+    outcome: Outcome
 
 
 class PersonReport(_Plain):
@@ -73,37 +80,106 @@ class PersonReport(_Plain):
 
 
 class RenderReport(_Plain):
-    """A job or a chunk: frames, frames without a face, each person's account, and frames that could not be restored."""
+    """A job or a chunk.
+
+    Attributes
+    ----------
+    frames: all of them. not_looked: those in which the recipe looks for no face, or that were accepted as they are.
+    without_face, empty: frames in which no face was seen, how many and where.
+    people: each person's account. unrestored: frames that could not be restored as a whole.
+    """
 
     frames: int
     without_face: int
     people: tuple[PersonReport, ...]
     unrestored: int = 0
+    not_looked: int = 0
+    empty: tuple[Stretch, ...] = ()
 
 
 def summarise(frames: Iterable[FrameReport]) -> RenderReport:
     """The account of frames in presentation order; memory grows with the number of spans, not of frames."""
-    total = empty = unrestored = 0
+    total = without = unrestored = not_looked = 0
+    empty: list[Stretch] = []
     counts: dict[str | None, Counter[Outcome]] = {}
     spans: dict[str | None, list[Span]] = {}
     for frame in frames:
         total += 1
-        empty += not frame.faces
         unrestored += frame.unrestored
+        here = {"first": frame.index, "last": frame.index, "first_pts": frame.pts, "last_pts": frame.pts}
+        if not frame.looked:
+            not_looked += 1
+        elif not frame.faces:
+            without += 1
+            _extend(empty, Stretch(**here))
         for face in frame.faces:
             counts.setdefault(face.person, Counter())[face.outcome] += 1
-            _extend(spans.setdefault(face.person, []), frame, face.outcome)
-    people = tuple(
+            _extend_span(spans.setdefault(face.person, []), Span(outcome=face.outcome, **here))
+    return RenderReport(
+        frames=total,
+        without_face=without,
+        people=_people(counts, spans),
+        unrestored=unrestored,
+        not_looked=not_looked,
+        empty=tuple(empty),
+    )
+
+
+def joined(reports: Iterable[RenderReport]) -> RenderReport:
+    """The account of a job from those of its chunks, in order; what goes on over a seam is one span."""
+    total = without = unrestored = not_looked = 0
+    empty: list[Stretch] = []
+    counts: dict[str | None, Counter[Outcome]] = {}
+    spans: dict[str | None, list[Span]] = {}
+    for report in reports:
+        total += report.frames
+        without += report.without_face
+        unrestored += report.unrestored
+        not_looked += report.not_looked
+        for stretch in report.empty:
+            _extend(empty, stretch)
+        for person in report.people:
+            counts.setdefault(person.person, Counter()).update(person.frames)
+            known = spans.setdefault(person.person, [])
+            for span in person.spans:
+                _extend_span(known, span)
+    return RenderReport(
+        frames=total,
+        without_face=without,
+        people=_people(counts, spans),
+        unrestored=unrestored,
+        not_looked=not_looked,
+        empty=tuple(empty),
+    )
+
+
+def time_code(seconds: float) -> str:
+    """HH:MM:SS.mmm after the plate's first frame."""
+    thousandths = round(max(0.0, seconds) * 1000)
+    minutes, rest = divmod(thousandths, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"
+
+
+def _people(
+    counts: dict[str | None, Counter[Outcome]], spans: dict[str | None, list[Span]]
+) -> tuple[PersonReport, ...]:
+    return tuple(
         PersonReport(person=person, frames=dict(counts[person]), spans=tuple(spans[person]))
         for person in sorted(counts, key=lambda name: (name is None, name or ""))
     )
-    return RenderReport(frames=total, without_face=empty, people=people, unrestored=unrestored)
 
 
-def _extend(spans: list[Span], frame: FrameReport, outcome: Outcome) -> None:
+def _extend(stretches: list[Stretch], more: Stretch) -> None:
+    if stretches and more.first == stretches[-1].last + 1:
+        more = more.model_copy(update={"first": stretches[-1].first, "first_pts": stretches.pop().first_pts})
+    stretches.append(more)
+
+
+def _extend_span(spans: list[Span], more: Span) -> None:
+    """Add a span, or let one of the last few of the same outcome go on in it."""
     for position in range(len(spans) - 1, max(-1, len(spans) - 4), -1):
         span = spans[position]
-        if span.outcome is outcome and span.last in (frame.index, frame.index - 1):
-            spans[position] = span.model_copy(update={"last": frame.index, "last_pts": frame.pts})
+        if span.outcome is more.outcome and span.first <= more.first and more.first - 1 <= span.last <= more.last:
+            spans[position] = span.model_copy(update={"last": more.last, "last_pts": more.last_pts})
             return
-    spans.append(Span(outcome=outcome, first=frame.index, last=frame.index, first_pts=frame.pts, last_pts=frame.pts))
+    spans.append(more)

@@ -10,6 +10,7 @@ Submitting and commanding (API, CLI, triggers)
     cancel / pause / resume(session, job_id, *, actor, reason) -> JobState
     requeue(session, job_id, *, actor, what="failed" | "job" | chunk number, reason) -> JobState
     choose_mapping(session, job_id, mapping, *, actor) -> JobState
+    replace_cast(session, job_id, before, after, members, *, actor, reason)
     accept_as_is(session, job_id, position, *, actor, reason) -> JobState
     set_priority(session, job_id, priority, *, actor)
 
@@ -36,7 +37,16 @@ Reading: `farm.jobs.views`. Repairing: `farm.jobs.reconcile`. States and transit
 from __future__ import annotations
 
 from farm.jobs.claim import claim
-from farm.jobs.commands import accept_as_is, cancel, choose_mapping, pause, requeue, resume, set_priority
+from farm.jobs.commands import (
+    accept_as_is,
+    cancel,
+    choose_mapping,
+    pause,
+    replace_cast,
+    requeue,
+    resume,
+    set_priority,
+)
 from farm.jobs.fail import expire, fail
 from farm.jobs.finish import Followed, finish, finish_and_claim
 from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_plate, publish_timeline, replan
@@ -104,6 +114,7 @@ __all__ = [
     "publish_mapping",
     "publish_plate",
     "publish_timeline",
+    "replace_cast",
     "replan",
     "requeue",
     "resume",

@@ -61,13 +61,30 @@ def resume(session: Session, job_id: str, *, actor: str, reason: str = "Resumed.
 def choose_mapping(session: Session, job_id: str, mapping: dict[str, Any], *, actor: str) -> JobState:
     """Decide who in the cast gets which identity, for a job that waits for it; its chunks become claimable."""
     job = moves.lock_job(session, job_id)
-    waits = job.state is JobState.AWAITING_CAST or (job.state is JobState.PAUSED and job.cast_key and not job.mapping)
-    if not waits:
+    if not _waits_for_mapping(job):
         raise _refused(job, "given a mapping", "Only a job that waits for one can be.")
     job.mapping, job.mapping_by = mapping, actor
     ledger.note(session, "job.mapping", job_id=job.id, actor=actor, reason="The mapping was chosen.")
     advance(session, job)
     return job.state
+
+
+def replace_cast(
+    session: Session, job_id: str, before: str, after: str, members: list[dict[str, Any]], *, actor: str, reason: str
+) -> None:
+    """Put a cast that was corrected by hand (object `after`) in the place of `before`, until the mapping is decided.
+
+    ConflictError when the job waits for no mapping, or somebody else has corrected the cast meanwhile.
+    """
+    job = moves.lock_job(session, job_id)
+    if not _waits_for_mapping(job):
+        raise _refused(job, "given another cast", "The cast can be changed until the mapping is decided.")
+    if job.cast_key != before:
+        raise ConflictError(
+            "Somebody else has changed the cast meanwhile.", where=f"job {job.id}", do="Look at it again, then repeat."
+        )
+    job.cast_key, job.cast_members = after, members
+    ledger.note(session, "job.cast", job_id=job.id, actor=actor, reason=reason)
 
 
 def set_priority(session: Session, job_id: str, priority: int, *, actor: str) -> None:
@@ -131,6 +148,11 @@ def accept_as_is(session: Session, job_id: str, position: int, *, actor: str, re
         session, "chunk.as_is", job_id=job.id, task_id=task.id, actor=actor, reason=reason, data={"position": position}
     )
     return requeue(session, job_id, actor=actor, what=position, reason=reason)
+
+
+def _waits_for_mapping(job: Job) -> bool:
+    waits = job.state is JobState.PAUSED and job.cast_key is not None and not job.mapping
+    return waits or job.state is JobState.AWAITING_CAST
 
 
 def _refused(job: Job, what: str, why: str) -> ConflictError:

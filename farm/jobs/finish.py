@@ -46,7 +46,7 @@ def _finish(session: Session, lease: Lease, result: Result) -> None:
         case PlanResult():
             _plan(session, held, result)
         case CastResult():
-            _cast(held, result)
+            _cast(session, held, result)
         case RenderResult():
             _render(session, held, result)
         case MergeResult():
@@ -136,8 +136,10 @@ def _plan(session: Session, held: Held, result: PlanResult) -> None:
         )
 
 
-def _cast(held: Held, result: CastResult) -> None:
+def _cast(session: Session, held: Held, result: CastResult) -> None:
     job = held.job
+    for note in result.notes:
+        ledger.note(session, "job.cast", job_id=job.id, task_id=held.task.id, attempt_id=held.attempt.id, reason=note)
     job.cast_key, job.cast_members = result.cast_key, [dict(m) for m in result.members]
     if job.mapping is None and result.mapping is not None:
         job.mapping, job.mapping_by = result.mapping, "farm"

@@ -249,6 +249,16 @@ def chunks(session: Session, job_id: str) -> list[ChunkView]:
     return [ChunkView.model_validate(row) for row in rows]
 
 
+def chunk_reports(session: Session, job_id: str) -> list[dict[str, Any]]:
+    """What the accepted chunks of a job say of their frames, in order."""
+    rows = session.scalars(
+        select(Chunk.report)
+        .where(Chunk.job_id == job_id, Chunk.attempt_id.is_not(None), Chunk.report.is_not(None))
+        .order_by(Chunk.position)
+    )
+    return [row for row in rows if row]
+
+
 def attempts(session: Session, job_id: str, *, limit: int = 1000) -> list[AttemptView]:
     """The attempts of a job, newest first."""
     rows = session.execute(

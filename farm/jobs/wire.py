@@ -155,11 +155,15 @@ class PlanResult(Plain):
 
 
 class CastResult(Plain):
-    """The cast is known. `mapping` None: nobody but a person can decide it. `members`: what a page shows of them."""
+    """The cast is known. `mapping` None: nobody but a person can decide it. `members`: what a page shows of them.
+
+    `notes`: what a person should know, each becomes an event of the job.
+    """
 
     kind: Literal["cast"] = "cast"
     cast_key: str
     members: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
     mapping: dict[str, Any] | None = None
 
 

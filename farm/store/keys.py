@@ -4,6 +4,7 @@ uploads/<upload>                                       a plate while it arrives
 jobs/<job>/plate                                       the plate
 jobs/<job>/timeline                                    its timeline
 jobs/<job>/cast                                        embeddings and thumbnails of the people in it
+jobs/<job>/casts/<edition>                             the same, as somebody corrected it by hand
 jobs/<job>/pictures/<identity>/<n>                     reference pictures
 jobs/<job>/identities/<identity>                       the prepared identity
 jobs/<job>/segments/<chunk>                            packets of one chunk
@@ -73,6 +74,10 @@ def timeline(job_id: Ident) -> str:
 
 def cast(job_id: Ident) -> str:
     return _join("jobs", job_id, "cast")
+
+
+def edited_cast(job_id: Ident, edition: Ident) -> str:
+    return _join("jobs", job_id, "casts", edition)
 
 
 def picture(job_id: Ident, identity: Ident, number: int) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from farm.errors import InputError
-from farm.faces.cast import Cast, FaceObservation, build_cast, observe
+from farm.faces.cast import GAP_SAMPLES, FaceObservation, build_cast, observe, sampled
+from farm.faces.cast_sheet import describe_members
+from farm.faces.identity import PreparedIdentity
 from farm.faces.mapping import MappingMode, MappingRequest, resolve
 from farm.faces.views import Analyst
 from farm.jobs.wire import CastResult
@@ -16,10 +18,6 @@ from farm.worker.identities import make_identities
 from farm.worker.permission import require_permit
 from farm.worker.task import TaskContext
 
-SAMPLE_SECONDS = 0.5
-MOST_SAMPLES = 2000
-"""A person who is shown for half a second is seen in a plate of up to 17 minutes; longer ones are sampled thinner."""
-
 
 def cast(context: TaskContext) -> CastResult:
     """The cast object is in the store; the mapping is the request itself, once it was resolved without an error.
@@ -29,7 +27,9 @@ def cast(context: TaskContext) -> CastResult:
     require_permit(context)
     identities = make_identities(context)
     timeline = context.timeline()
-    found = build_cast(_observations(context, timeline), frames_seen=len(_samples(timeline)))
+    samples = sampled(len(timeline), timeline.seconds(0, len(timeline)))
+    seen = _observations(context, timeline, samples)
+    found = build_cast(seen, frames_seen=len(samples), gap=GAP_SAMPLES * samples.step)
     key = keys.cast(context.job_id)
     context.store.put_bytes(key, found.to_bytes())
     wanted = context.claim.job.mapping_request
@@ -42,20 +42,13 @@ def cast(context: TaskContext) -> CastResult:
                 do="Check that the plate shows the person from the front somewhere, at least 16 pixels high.",
             )
         resolve(request, found, identities)
-    return CastResult(cast_key=key, members=_members(found, timeline), mapping=wanted)
+    members = tuple(describe_members(found, _clock(timeline)))
+    return CastResult(cast_key=key, members=members, notes=_notes(identities), mapping=wanted)
 
 
-def _samples(timeline: Timeline) -> range:
-    """Frames to look at: one each half second, fewer where the plate is long."""
-    seconds = timeline.seconds(0, len(timeline))
-    wanted = min(MOST_SAMPLES, max(1.0, seconds / SAMPLE_SECONDS))
-    return range(0, len(timeline), max(1, int(len(timeline) / wanted)))
-
-
-def _observations(context: TaskContext, timeline: Timeline) -> Iterator[FaceObservation]:
+def _observations(context: TaskContext, timeline: Timeline, samples: range) -> Iterator[FaceObservation]:
     facts = context.facts()
     analyst = Analyst(context.toolbox.models(), facts, hands=False)
-    samples = _samples(timeline)
     for chunk in context.claim.chunks:
         path = context.folder / "segment"
         context.store.get_file(chunk.segment_key, path)
@@ -68,15 +61,15 @@ def _observations(context: TaskContext, timeline: Timeline) -> Iterator[FaceObse
         path.unlink()
 
 
-def _members(found: Cast, timeline: Timeline) -> tuple[dict[str, object], ...]:
+def _clock(timeline: Timeline) -> Callable[[int], float]:
     start = int(timeline.pts[0])
+    return lambda pts: float((pts - start) * timeline.time_base)
+
+
+def _notes(identities: Mapping[str, PreparedIdentity]) -> tuple[str, ...]:
+    """Pictures that do not count, by name: a person should know before the mapping is decided."""
     return tuple(
-        {
-            "id": member.id,
-            "screen_seconds": round(member.screen_seconds, 3),
-            "first_seconds": round(float((member.first_pts - start) * timeline.time_base), 3),
-            "last_seconds": round(float((member.last_pts - start) * timeline.time_base), 3),
-            "sightings": member.sightings,
-        }
-        for member in found.members
+        f"{label[0].upper()}{label[1:]} shows somebody else than the other pictures and was left out."
+        for identity in identities.values()
+        for label in identity.outliers
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from farm.api.live import Gate
 from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
-from farm.api.services import Placed, Services, StoredFile
+from farm.api.services import CastRecord, Placed, Services, StoredFile
 from farm.errors import ConflictError, InputError, NotFoundError
 from farm.faces.readiness import check_recipe
 from farm.inference.deployment import open_deployment
@@ -37,6 +37,8 @@ class FakeLedger:
     log: dict[str, list[EventOut]] = field(default_factory=dict)
     files: dict[tuple[str, str], StoredFile] = field(default_factory=dict)
     chunk_views: dict[str, list[ChunkOut]] = field(default_factory=dict)
+    casts: dict[str, CastRecord] = field(default_factory=dict)
+    chunk_reports: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     fail_with: Exception | None = None
     commit_unheard: bool = False
 
@@ -110,6 +112,22 @@ class FakeLedger:
         if self.states[job_id] != "awaiting_cast":
             raise ConflictError("Only a job that waits for a mapping can be given one.", where="job")
         self.change(job_id, "running", str(mapping))
+
+    def cast(self, job_id: str) -> CastRecord:
+        self.job(job_id)
+        waits = self.states[job_id] == "awaiting_cast"
+        labels = tuple(identity.label for identity in self.requests[job_id].identities)
+        return replace(self.casts.get(job_id, CastRecord(None, waits)), waits=waits, labels=labels)
+
+    def replace_cast(self, job_id: str, before: str, after: str, members: list[dict[str, Any]], reason: str) -> None:
+        if self.casts[job_id].cast_key != before or self.fail_with is not None:
+            raise ConflictError("Somebody else has changed the cast meanwhile.", where="job")
+        ids = tuple(member["id"] for member in members)
+        self.casts[job_id] = replace(self.casts[job_id], cast_key=after, members=ids)
+        self.change(job_id, self.states[job_id], reason)
+
+    def reports(self, job_id: str) -> list[dict[str, Any]]:
+        return self.chunk_reports.get(job_id, [])
 
     def deliverable(self, job_id: str, name: str) -> StoredFile:
         self.job(job_id)

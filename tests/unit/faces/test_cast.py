@@ -19,7 +19,6 @@ def sighting(index: int, number: int, *, worth: float = 0.5, yaw: float = 0.0, n
         embedding=direction(number, towards=noise + index % 5, share=0.5),
         worth=worth,
         shape=np.full((468, 3), float(number) + (5 if abs(yaw) > 40 else 0), np.float32),
-        texture=np.full((128, 128, 3), number, np.uint8),
         thumbnail=f"{number}-{index}".encode(),
     )
 
@@ -72,7 +71,6 @@ def test_a_cast_survives_the_store() -> None:
         )
         np.testing.assert_array_equal(a.embedding, b.embedding)
         np.testing.assert_array_equal(a.rest, b.rest)
-        np.testing.assert_allclose(a.texture, b.texture, atol=0.5 / 255)
 
 
 def test_an_empty_plate_has_an_empty_cast() -> None:

@@ -14,7 +14,7 @@ from tests.unit.faces.people import direction, identity
 
 def member(name: str, number: int) -> CastMember:
     rest = np.full((468, 3), float(number))
-    return CastMember(name, direction(number), b"", 1.0, 0, 10, 3, rest, np.zeros((128, 128, 3), np.float32))
+    return CastMember(name, direction(number), b"", 1.0, 0, 10, 3, rest)
 
 
 CAST = Cast((member("person-1", 1), member("person-2", 2)), frames_seen=9)
