@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from farm.db.ids import new_id
 from farm.db.tables import Chunk, Deliverable, Job, Plate
 from farm.errors import ConflictError
-from farm.jobs import moves
+from farm.jobs import ledger, moves
 from farm.jobs.advance import advance
 from farm.jobs.claim import Token, fresh_token, hand_over, policy_json, slot_json
 from farm.jobs.plan import check_plan
