@@ -39,6 +39,7 @@ _COMMANDS = {
     "why": "farm.cli.operations:why",
     "download": "farm.cli.jobs:download",
     "workers": "farm.cli.workers:workers",
+    "live": "farm.cli.live:live",
     "worker": "farm.cli.operations:worker",
     "projects": "farm.cli.operations:projects",
     "project": "farm.cli.operations:project",

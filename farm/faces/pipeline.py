@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from farm.faces.network import Networks
 from farm.faces.processors import Work, processors_of
 from farm.faces.report import FaceReport, FrameReport, Outcome
 from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Track, Window
-from farm.faces.views import Analyst, FrameView
+from farm.faces.views import Analyst, FaceView, FrameView
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.recipe import Recipe
@@ -93,6 +94,11 @@ class FacePipeline:
         """Frames needed before and after each frame."""
         return (BEFORE, AFTER) if self._processors.faces else (0, 0)
 
+    @property
+    def looks(self) -> bool:
+        """Whether faces are looked for at all."""
+        return self._analyst is not None
+
     def process(self, frames: Iterable[Frame], first: int, last: int) -> Iterator[Rendered]:
         """Frames [first, last), in order, of `frames` from first - before to last + after (fewer at the plate's ends).
 
@@ -109,7 +115,38 @@ class FacePipeline:
                 yield from ahead(pool, lambda frame: self._finished(frame, (), None), wanted, self._threads)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix="faces") as pool:
-            yield from self._rendered(self._seen(frames, pool, self._analyst), pool, self._analyst, first, last)
+            views = self._seen(frames, pool, self._analyst)
+            yield from self._rendered(views, pool, self._analyst, first, last, after=AFTER, depth=self._threads)
+
+    def follow(self, frames: Iterable[Frame], *, after: int, cadence: Callable[[], int]) -> Iterator[Rendered]:
+        """The frames of a stream that goes on, each as soon as it can be had; indexes count up from 0.
+
+        A frame is given out when `after` more have been seen, fewer than `process` waits for: smoothing and gap
+        filling see less, and the delay is so much shorter. `cadence` says how seldom the detector looks: at every
+        frame (1), or at every n-th one, with the faces of the frame before found again in between. Unlike `process`
+        this depends on how long things take.
+        """
+        if self._analyst is None:
+            yield from self.process(frames, 0, sys.maxsize)
+            return
+        with ThreadPoolExecutor(2, thread_name_prefix="faces") as pool:
+            views = self._glanced(frames, pool, self._analyst, cadence)
+            yield from self._rendered(views, pool, self._analyst, 0, sys.maxsize, after=after, depth=1)
+
+    def _glanced(
+        self, frames: Iterable[Frame], pool: ThreadPoolExecutor, analyst: Analyst, cadence: Callable[[], int]
+    ) -> Iterator[FrameView]:
+        known: list[FaceView] = []
+
+        def look(frame: Frame) -> FrameView:
+            hands = frame.index % HANDS_EVERY == 0
+            if frame.index % cadence() == 0 or not known:
+                return analyst.look(frame, embed=frame.index % EMBED_EVERY == 0, hands=hands)
+            return analyst.glance(frame, tuple(known), hands=hands)
+
+        for view in ahead(pool, look, frames, 2):
+            known[:] = view.faces
+            yield view
 
     def _seen(self, frames: Iterable[Frame], pool: ThreadPoolExecutor, analyst: Analyst) -> Iterator[FrameView]:
         def look(frame: Frame) -> FrameView:
@@ -118,7 +155,15 @@ class FacePipeline:
         yield from ahead(pool, look, frames, self._threads + 1)
 
     def _rendered(
-        self, views: Iterator[FrameView], pool: ThreadPoolExecutor, analyst: Analyst, first: int, last: int
+        self,
+        views: Iterator[FrameView],
+        pool: ThreadPoolExecutor,
+        analyst: Analyst,
+        first: int,
+        last: int,
+        *,
+        after: int,
+        depth: int,
     ) -> Iterator[Rendered]:
         window = Window(analyst)
 
@@ -129,7 +174,7 @@ class FacePipeline:
                     window.push(view)
                     if first <= view.index < last:
                         waiting.append(view)
-                while waiting and (view is None or view.index >= waiting[0].index + AFTER):
+                while waiting and (view is None or view.index >= waiting[0].index + after):
                     due = waiting.popleft()
                     tracks = window.tracks(due.index)
                     yield due, [self._decided(due, track) for track in tracks]
@@ -137,7 +182,7 @@ class FacePipeline:
         def render(item: tuple[FrameView, list[_Face]]) -> Rendered:
             return self._changed(item[0], item[1], window)
 
-        yield from ahead(pool, render, ready(), self._threads)
+        yield from ahead(pool, render, ready(), depth)
 
     def _decided(self, view: FrameView, track: Track) -> _Face:
         """Whose face it is and who is to be put in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import cv2
@@ -104,10 +105,8 @@ class Analyst:
 
     def look(self, frame: Frame, *, embed: bool = False, hands: bool = False) -> FrameView:
         """All faces of a frame; with `embed` and `hands` each with its embedding and the hands near it."""
-        preview, affine = upright_preview(frame, self._facts, PREVIEW)
-        to_frame = np.asarray(affine, np.float64)
-        small = cv2.resize(cv2.cvtColor(preview, cv2.COLOR_BGR2GRAY), _SMALL, interpolation=cv2.INTER_AREA)
-        view = FrameView(frame, preview, to_frame, small.astype(np.float32) / np.float32(255), [])
+        view = self._empty(frame)
+        preview = view.preview
         for found in self._detector(preview):
             marks = self._landmarker(preview, found)
             if found.size >= self._smallest and marks.presence >= _MIN_PRESENCE:
@@ -120,6 +119,25 @@ class Analyst:
             if hands:
                 self._find_hands(view, face)
         return view
+
+    def glance(self, frame: Frame, known: Sequence[FaceView], *, hands: bool = False) -> FrameView:
+        """The faces of a frame that are those of the one before, moved on a little: no detector is run."""
+        view = self._empty(frame)
+        view.faces.extend(face for face in (self.refind(view, old.points) for old in known) if face is not None)
+        _drop_doubles(view.faces)
+        _mark_crowds(view.faces)
+        for face in view.faces:
+            if face.crowded:
+                self.embed(view, face)
+            if hands:
+                self._find_hands(view, face)
+        return view
+
+    def _empty(self, frame: Frame) -> FrameView:
+        preview, affine = upright_preview(frame, self._facts, PREVIEW)
+        small = cv2.resize(cv2.cvtColor(preview, cv2.COLOR_BGR2GRAY), _SMALL, interpolation=cv2.INTER_AREA)
+        grey = small.astype(np.float32) / np.float32(255)
+        return FrameView(frame, preview, np.asarray(affine, np.float64), grey, [])
 
     def embed(self, view: FrameView, face: FaceView) -> None:
         if face.embedding is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import imageio_ffmpeg
 import psutil
@@ -36,7 +37,7 @@ def program() -> str:
         ) from error
 
 
-class _Tail:
+class Tail:
     """Drains a program's standard error in a thread and keeps its last lines."""
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -95,6 +96,59 @@ class _Watch:
         self._thread.join()
 
 
+class Program:
+    """The program while it runs, for streams: its ends of the pipes, and its last words when it is over.
+
+    `arguments` go without the program's own name. `stdin` and `stdout` say which of the two is a pipe; both are
+    unbuffered, so that a picture that was written has gone. Leaving the block ends the program.
+    """
+
+    def __init__(self, arguments: Sequence[str], *, stdin: bool = False, stdout: bool = False) -> None:
+        command = [program(), "-hide_banner", "-nostats", "-loglevel", "warning", *arguments]
+        self._process = subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if stdout else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # ctrl-C is for the farm, which then ends the program in order
+        )
+        assert self._process.stderr is not None  # noqa: S101 - it was asked for
+        self._tail = Tail(_buffered(self._process.stderr))
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        assert self._process.stdin is not None  # noqa: S101 - asked for by whoever writes
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self._process.stdout is not None  # noqa: S101 - asked for by whoever reads
+        return self._process.stdout
+
+    def finish(self, seconds: float) -> tuple[int, str]:
+        """Close its input, give it `seconds` to come to its end, and say its exit code and last words."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        return code, self._tail.text()
+
+    def kill(self) -> None:
+        """End it now, and leave no pipe behind."""
+        _end(self._process)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def _buffered(stream: IO[bytes]) -> IO[bytes]:
+    return io.BufferedReader(cast(io.RawIOBase, stream))
+
+
 def run(
     arguments: Sequence[str],
     *,
@@ -113,7 +167,7 @@ def run(
     stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None  # noqa: S101 - it was asked for
-    tail, watch = _Tail(process.stderr), _Watch(process, stall_seconds)
+    tail, watch = Tail(process.stderr), _Watch(process, stall_seconds)
     try:
         broken = not _fed(process, feed)
         code = process.wait()

@@ -17,9 +17,12 @@ _MOST_IDENTITIES = 16
 
 
 class Toolbox:
-    """Made once for each Celery child; nothing is loaded before it is asked for. `sources`: of neural swappers."""
+    """Made once for each Celery child; nothing is loaded before it is asked for. `sources`: of neural swappers.
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    store: where weights are looked for that another machine pulled; None where there is no farm.
+    """
+
+    def __init__(self, settings: Settings, store: Store | None) -> None:
         self._settings = settings
         self._store = store
         self._models: Models | None = None
