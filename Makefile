@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 GPU_PY ?= $(PY)
 
-.PHONY: help chaos setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm exactness clean
+.PHONY: help chaos setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-live exactness clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -62,6 +62,9 @@ bench-media: setup ## planning, cutting, merging and passthrough against plain f
 
 exactness: setup ## docs/exactness.md: every kind of input, frame for frame
 	$(PY) -m bench.exactness
+
+bench-live: setup ## how late a live stream comes out, against a plain ffmpeg
+	$(PY) -m bench.live
 
 bench-farm: setup ## claims, shares, repair and overhead of the control plane
 	$(PY) -m bench.farm
