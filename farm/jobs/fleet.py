@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import delete, exists, func, select
+from sqlalchemy import delete, exists, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -45,10 +45,14 @@ _YOUNG_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What an operator wants of the worker: None, or a state, at once or after its current tasks."""
+    """What an operator wants of the worker: None, or a state, at once or after its current tasks.
+
+    `next_seconds`: when it should ask again, at the soonest.
+    """
 
     requested: RequestedState | None
     after_task: bool
+    next_seconds: float = field(default=0.0, compare=False)
 
 
 def register(session: Session, report: WorkerReport, *, secret: str | None = None) -> None:
@@ -95,8 +99,30 @@ def _slot_rows(report: WorkerReport) -> Iterable[dict[str, Any]]:
         }
 
 
-def beat(session: Session, worker_id: str, state: WorkerState = WorkerState.AWAKE, reason: str = "") -> Wish:
+# The beat of a worker of which nobody wants anything: all of them but a few, so it has to be cheap. Its commit is not
+# waited for on the disk; the size of the farm is the planner's estimate.
+_ALL_WELL = text("""
+    UPDATE worker SET seen_at = clock_timestamp()
+    WHERE id = :id AND state = 'awake' AND requested IS NULL AND NOT EXISTS (
+        SELECT 1 FROM schedule s
+        WHERE s.target = 'worker:' || worker.id OR s.target IN (SELECT 'tag:' || tag FROM unnest(worker.tags) tag))
+    RETURNING set_config('synchronous_commit', 'off', true)""")
+
+_INTERVAL = text("""
+    SELECT greatest(0, reltuples) / :per_second FROM pg_class WHERE oid = 'worker'::regclass""")
+
+
+def beat(
+    session: Session,
+    worker_id: str,
+    state: WorkerState = WorkerState.AWAKE,
+    reason: str = "",
+    policy: Policy = DEFAULT,
+) -> Wish:
     """Say that the worker lives and what it is; hear what it should become. NotFoundError: register (again) first."""
+    seconds = float(session.execute(_INTERVAL, {"per_second": policy.worker_beats_per_second}).scalar_one())
+    if state is WorkerState.AWAKE and session.execute(_ALL_WELL, {"id": worker_id}).first():
+        return Wish(None, after_task=True, next_seconds=seconds)
     worker = _worker(session, worker_id)
     if state is WorkerState.AWAKE:
         state, reason = _actual(session, worker)
@@ -105,7 +131,7 @@ def beat(session: Session, worker_id: str, state: WorkerState = WorkerState.AWAK
         ledger.note(session, "worker.state", worker_id=worker_id, before=before, after=state, reason=reason)
         worker.reason = reason
     worker.seen_at = func.clock_timestamp()
-    return Wish(worker.requested, worker.after_task)
+    return Wish(worker.requested, worker.after_task, seconds)
 
 
 def _actual(session: Session, worker: Worker) -> tuple[WorkerState, str]:

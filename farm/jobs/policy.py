@@ -22,6 +22,8 @@ class Policy:
     block_after: a worker that failed so many tasks of one job and kind gets no more of them.
     failed_share: a job fails at once when so many of its chunks have failed.
     wake_again_seconds: a ready task that nobody claimed for so long is announced again.
+    worker_beats_per_second: how often all workers together say that they live; the more there are, the less often each
+        does, and the later it hears what an operator wants of it.
     worker_silent_seconds: a worker that was silent for so long is offline.
     stuck_seconds: an attempt that beats but says nothing new for so long is given up as if it were silent.
     garbage_seconds: what a given-up attempt stored is removed so long after its end; it may still be writing.
@@ -43,6 +45,7 @@ class Policy:
     block_after: int = 3
     failed_share: float = 0.1
     wake_again_seconds: float = 10.0
+    worker_beats_per_second: float = 500.0
     worker_silent_seconds: float = 60.0
     stuck_seconds: float = 900.0
     garbage_seconds: float = 600.0

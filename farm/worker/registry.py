@@ -5,6 +5,7 @@ It runs in the program that watches the Celery workers, not in them, so that it 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import psutil
@@ -18,6 +19,9 @@ from farm.jobs import fleet
 from farm.jobs.wire import Slot
 
 log = structlog.get_logger(__name__)
+
+LOOKS = 6
+"""Attempts are buried only when they are a few seconds old, so a change of slots is looked at so many times."""
 
 
 class Registration:
@@ -41,6 +45,7 @@ class Registration:
         vram_mib: int = 0,
         secret: str | None = None,
         rate: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sessions = sessions
         self._pid = pid
@@ -56,6 +61,12 @@ class Registration:
             rate=rate,
         )
         self._registered = False
+        self._clock = clock
+        self._due = 0.0
+        self._said: tuple[WorkerState, str] | None = None
+        self._wish: RequestedState | None = None
+        self._slots: list[int] = []
+        self._looks = 0
 
     def enter(self) -> None:
         """Register before anything is started. PolicyError: this farm does not take the worker.
@@ -70,29 +81,43 @@ class Registration:
     def _register(self) -> None:
         if not self._registered:
             transact(self._sessions, lambda session: fleet.register(session, self._report, secret=self._secret))
-            self._registered = True
+            self._registered, self._due = True, 0.0
 
     def tend(self, trouble: str = "", *, draining: str = "") -> RequestedState | None:
         """Register or beat, and end the attempts of dead slots; what an operator wants of the worker, if anything.
 
         `trouble` says why the worker cannot work, `draining` why it takes no more tasks: then it is shown as such, and
-        gets none.
+        gets none. Call it as often as you like: the database is asked when there is news, or when it wants to hear.
 
         A database that is away is logged and tried again with the next call. PolicyError: see `enter`.
         """
         try:
             self._register()
             state = WorkerState.DRAINING if draining else WorkerState.ERROR if trouble else WorkerState.AWAKE
-            words = draining or trouble
-            wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id, state, words))
-            transact(self._sessions, lambda session: fleet.bury(session, self._report.id, self._alive()))
+            if (state, draining or trouble) != self._said or self._clock() >= self._due:
+                self._beat(state, draining or trouble)
+            self._bury()
         except NotFoundError:
             self._registered = False
             return None
         except InfrastructureError as error:
             log.warning("the database is away", error=str(error))
             return None
-        return wish.requested
+        return self._wish
+
+    def _beat(self, state: WorkerState, words: str) -> None:
+        wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id, state, words))
+        self._said, self._wish = (state, words), wish.requested
+        self._due = self._clock() + wish.next_seconds
+
+    def _bury(self) -> None:
+        """End the attempts of slots that died: looked for a few times after the processes of the slots have changed."""
+        alive = sorted(self._alive())
+        if alive != self._slots:
+            self._slots, self._looks = alive, LOOKS
+        if self._looks:
+            transact(self._sessions, lambda session: fleet.bury(session, self._report.id, alive))
+            self._looks -= 1
 
     def wanted(self) -> RequestedState | None:
         """What an operator wants of the worker while it does not run; OFFLINE while the database cannot say."""

@@ -1,0 +1,99 @@
+"""How often a worker asks the database: rarely where there are many, at once where there is news."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+from sqlalchemy import event, insert, select, text
+
+from farm.db.engine import Sessions, make_engine, make_sessions, transact
+from farm.db.enums import RequestedState, WorkerState
+from farm.db.tables import Worker
+from farm.jobs import fleet
+from farm.jobs.policy import Policy
+from farm.worker.registry import LOOKS, Registration
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def sessions(schema_database: str) -> Iterator[Sessions]:
+    """A database that is thrown away: what it believes of the number of workers must not outlive the test."""
+    engine = make_engine(schema_database)
+    yield make_sessions(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def crowd(sessions: Sessions, number: int) -> None:
+    """Other workers, and the database's knowledge of their number."""
+    rows = [{"id": f"x{n}", "name": "x", "state": WorkerState.AWAKE} for n in range(number)]
+    with sessions.begin() as session:
+        session.execute(insert(Worker), rows)
+        session.execute(text("ANALYZE worker"))
+
+
+@pytest.fixture
+def registration(sessions: Sessions, clock: Clock) -> Registration:
+    """One of a thousand workers: they are to ask every two seconds."""
+    crowd(sessions, 1000)
+    made = Registration(sessions, "w1", "cpu", 1, (), os.getpid, clock=clock)
+    for _ in range(LOOKS + 1):
+        made.tend()
+    return made
+
+
+def seen(sessions: Sessions) -> datetime:
+    with sessions() as session:
+        return session.scalars(select(Worker.seen_at).where(Worker.id == "w1")).one()
+
+
+def test_a_worker_without_news_asks_when_it_is_due(
+    sessions: Sessions, registration: Registration, clock: Clock
+) -> None:
+    before = seen(sessions)
+    asked: list[str] = []
+    event.listen(sessions.kw["bind"], "before_cursor_execute", lambda *a: asked.append(a[2]))
+    assert registration.tend() is None
+    assert asked == []
+    clock.now += 2.1
+    registration.tend()
+    assert seen(sessions) > before
+
+
+def test_trouble_is_told_at_once(sessions: Sessions, registration: Registration) -> None:
+    registration.tend("Its program ends.")
+    with sessions() as session:
+        assert session.scalars(select(Worker.state).where(Worker.id == "w1")).one() is WorkerState.ERROR
+    registration.tend()
+    with sessions() as session:
+        assert session.scalars(select(Worker.state).where(Worker.id == "w1")).one() is WorkerState.AWAKE
+
+
+def test_a_wish_is_heard_with_the_next_beat_and_remembered(
+    sessions: Sessions, registration: Registration, clock: Clock
+) -> None:
+    transact(sessions, lambda s: fleet.request_state(s, "w1", RequestedState.OFFLINE, actor="tester"))
+    clock.now += 2.1
+    assert registration.tend() is RequestedState.OFFLINE
+    assert registration.tend() is RequestedState.OFFLINE
+
+
+def test_workers_beat_more_rarely_in_a_large_farm(sessions: Sessions) -> None:
+    crowd(sessions, 200)
+    policy = Policy(worker_beats_per_second=10)
+    assert transact(sessions, lambda s: fleet.beat(s, "x7", policy=policy)).next_seconds == 20
+    transact(sessions, lambda s: fleet.request_state(s, "x7", RequestedState.ASLEEP, actor="tester"))
+    assert transact(sessions, lambda s: fleet.beat(s, "x7", policy=policy)).next_seconds == 20
