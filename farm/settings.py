@@ -175,6 +175,12 @@ class Settings(BaseSettings):
         le=3600,
         description="How often a slot shows what it renders, plate and result side by side, seconds; 0: never.",
     )
+    reconciler_metrics_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="Port on which `farm reconciler` tells Prometheus of its duties; 0: none.",
+    )
     worker_metrics_port: int = Field(
         default=0, ge=0, le=65535, description="Port on which `farm worker` tells Prometheus of its cards; 0: none."
     )

@@ -177,6 +177,7 @@ def job_out(view: JobView, *, why: str = "", warnings: tuple[WarningOut, ...] = 
         recipe=view.request["recipe"]["name"],
         deliverables_wanted=view.request["deliverables"],
         priority=view.priority,
+        deadline=view.deadline,
         tags=view.tags,
         progress=Progress(
             frames_done=at.frames_done,

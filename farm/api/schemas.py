@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from farm.provenance.consent import Consent
 
@@ -49,6 +49,9 @@ class JobIn(_In):
     consent: Consent = Consent()
     chunk_seconds: float | None = Field(default=None, ge=0.5, le=120)
     priority: int = Field(default=50, ge=0, le=100)
+    deadline: AwareDatetime | None = Field(
+        default=None, description="Of equal priority and share, the job with the earliest deadline goes first."
+    )
     tags: tuple[str, ...] = Field(default=(), max_length=32)
 
 
@@ -92,6 +95,7 @@ class JobOut(BaseModel):
     recipe: str
     deliverables_wanted: list[str] = []
     priority: int
+    deadline: datetime | None = None
     tags: list[str] = []
     progress: Progress = Progress()
     warnings: list[WarningOut] = []

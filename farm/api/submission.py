@@ -185,6 +185,7 @@ class Submission:
             deliverables=options.deliverables,
             chunk_seconds=options.chunk_seconds or self._services.settings.chunk_seconds,
             priority=options.priority,
+            deadline=options.deadline,
             tags=options.tags,
             max_attempts=self._services.settings.max_attempts,
             consent=checked.consent.model_dump(mode="json"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import reduce, wraps
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,10 @@ _OPTIONS = (
     click.option("--choose", is_flag=True, help="Wait for `farm map` when the people of the plate are known."),
     click.option("--title", default="", help="Name of the job in lists."),
     click.option("--priority", type=click.IntRange(0, 100), default=50, show_default=True, help="Higher goes first."),
+    click.option(
+        "--deadline", type=click.DateTime(["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M%z"]),
+        help="When it must be done, as 2027-01-31T18:00 in local time, or with +01:00.",
+    ),
 )  # fmt: skip
 
 
@@ -63,7 +68,7 @@ def asking(command: Command) -> Command:
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
-            "title", "priority", "changes", "threshold", "include", "exclude", "choose",
+            "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)
@@ -87,6 +92,7 @@ class Asked:
     grant: Path | None = None
     title: str = ""
     priority: int = 50
+    deadline: datetime | None = None
     changes: tuple[str, ...] = ()
     threshold: float | None = None
     include: tuple[str, ...] = ()
@@ -163,6 +169,7 @@ class Asked:
             consent=consent,
             chunk_seconds=self.chunk_seconds,
             priority=self.priority,
+            deadline=self.deadline.astimezone() if self.deadline else None,
         )
 
     def _mapping(self) -> dict[str, Any] | None:

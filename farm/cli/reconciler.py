@@ -8,14 +8,17 @@ from datetime import timedelta
 
 import click
 import structlog
+from prometheus_client import CollectorRegistry, start_http_server
 
 from farm import log as farm_log
+from farm.cli.reconciler_metrics import PassMetrics
 from farm.db.engine import Sessions, make_engine, make_sessions
 from farm.errors import InputError
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import (
     BackoffEnder,
     BudgetKeeper,
+    DeadlineWatcher,
     DependencyReleaser,
     Finisher,
     Garbage,
@@ -55,6 +58,7 @@ def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups:
         WorkerReaper(sessions, policy),
         BackoffEnder(sessions, policy),
         BudgetKeeper(sessions, policy),
+        DeadlineWatcher(sessions),
         DependencyReleaser(sessions, policy),
         Finisher(sessions, policy),
         PermitRenewer(sessions, Permits.of(settings)),
@@ -83,18 +87,28 @@ def run(settings: Settings, stop: threading.Event) -> None:
     engine = make_engine(settings.database_url, application="farm-reconciler", pool_size=2)
     wakeups = Wakeups(settings.broker_url)
     services = make_services(make_sessions(engine), open_store(settings), settings, wakeups)
+    report = _tell([service.name for service in services], settings.reconciler_metrics_port)
     quick = [service for service in services if service.name not in SLOW]
-    slow = Runner([service for service in services if service.name in SLOW], settings.reconcile_seconds, stop.wait)
+    unhurried = [service for service in services if service.name in SLOW]
+    slow = Runner(unhurried, settings.reconcile_seconds, stop.wait, report)
     beside = threading.Thread(target=slow.run, name="slow-duties")
     log.info("reconciler runs", services=[service.name for service in services])
     beside.start()
     try:
-        Runner(quick, settings.reconcile_seconds, stop.wait).run()
+        Runner(quick, settings.reconcile_seconds, stop.wait, report).run()
     finally:
         stop.set()
         beside.join()
         wakeups.close()
         engine.dispose()
+
+
+def _tell(names: list[str], port: int) -> PassMetrics:
+    """Keeps each duty's metric, and answers Prometheus on `port`, if that is not 0, from a thread of this process."""
+    registry = CollectorRegistry()
+    if port:
+        start_http_server(port, registry=registry)
+    return PassMetrics(names, registry)
 
 
 @click.command()

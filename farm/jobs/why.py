@@ -41,10 +41,17 @@ _OBSTACLES = text("""
 
 
 def why_job(session: Session, job_id: str, policy: Policy = DEFAULT) -> str:
-    """Why a job is where it is. NotFoundError when there is none."""
+    """Why a job is where it is, and whether it will miss its deadline. NotFoundError when there is none."""
     job = session.get(Job, job_id)
     if job is None:
         raise NotFoundError("There is no such job.", where=f"job {job_id}", do="List the jobs with `farm jobs`.")
+    why = _why_job(session, job, policy)
+    if job.late_since is None or job.state in FINAL_JOB_STATES:
+        return why
+    return f"{why} It will miss its deadline, {job.deadline:%Y-%m-%d %H:%M} UTC."
+
+
+def _why_job(session: Session, job: Job, policy: Policy) -> str:
     if job.state in FINAL_JOB_STATES or job.state in (JobState.PAUSED, JobState.AWAITING_CAST):
         return f"It is {job.state.replace('_', ' ')}: {job.reason}"
     if job.state is JobState.WAITING:
@@ -52,14 +59,14 @@ def why_job(session: Session, job_id: str, policy: Policy = DEFAULT) -> str:
     running = session.execute(
         select(Attempt.worker_id, Attempt.note, Task.kind, Task.position, _age(Attempt.started_at).label("age"))
         .join(Task, Task.id == Attempt.task_id)
-        .where(Attempt.job_id == job_id, Attempt.state == AttemptState.RUNNING)
+        .where(Attempt.job_id == job.id, Attempt.state == AttemptState.RUNNING)
         .order_by(Attempt.started_at)
     ).all()
     if running:
         return _why_running(job, list(running))
     task = session.scalar(
         select(Task)
-        .where(Task.job_id == job_id, Task.state.in_((TaskState.READY, TaskState.BACKOFF)))
+        .where(Task.job_id == job.id, Task.state.in_((TaskState.READY, TaskState.BACKOFF)))
         .order_by(Task.state.desc(), Task.position)
         .limit(1)
     )

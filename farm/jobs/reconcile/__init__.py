@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from farm.jobs.reconcile.budgets import BudgetKeeper
 from farm.jobs.reconcile.cleaning import Garbage, StaleCleaner
+from farm.jobs.reconcile.deadlines import DeadlineWatcher
 from farm.jobs.reconcile.finishing import DependencyReleaser, Finisher
 from farm.jobs.reconcile.leases import LeaseExpirer
 from farm.jobs.reconcile.outbox import Message, OutboxDispatcher
@@ -20,6 +21,7 @@ from farm.jobs.reconcile.workers import WorkerReaper
 __all__ = [
     "BackoffEnder",
     "BudgetKeeper",
+    "DeadlineWatcher",
     "DependencyReleaser",
     "Finisher",
     "Garbage",

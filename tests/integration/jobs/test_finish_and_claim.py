@@ -194,12 +194,3 @@ def test_many_change_places_between_projects_without_a_deadlock(sessions: Sessio
         assert session.scalar(text("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")) == 0
         assert session.scalar(select(func.count()).select_from(Job).where(Job.gpu_seconds > 0)) == 3
     assert broken(sessions) == []
-
-
-def test_the_earliest_deadline_comes_first_within_a_priority(sessions: Sessions) -> None:
-    hands = Hands(sessions)
-    whenever, late, soon, urgent = (
-        hands.submit(deadline=deadline, priority=priority)
-        for deadline, priority in ((None, 50), ("2099-01-02T00:00Z", 50), ("2099-01-01T00:00Z", 50), (None, 60))
-    )
-    assert [hands.must_claim().job.id for _ in range(4)] == [urgent, soon, late, whenever]
