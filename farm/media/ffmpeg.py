@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import subprocess
 import threading
@@ -19,6 +20,8 @@ from farm.errors import FarmError, InfrastructureError
 
 _TAIL_LINES = 12
 _LONGEST_LINE = 400
+_PIPE_BYTES = 1 << 20
+"""How much may lie in the pipe to the program, where the system lets us say: fewer changes between the two."""
 STALL_SECONDS = 120.0
 """How long the program may neither read nor write a byte before it counts as hung."""
 
@@ -192,6 +195,8 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> bool:
     """Write the program's input; False where it ended before it had read all: what it said is the better reason."""
     if feed is None or process.stdin is None:
         return True
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(process.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     try:
         feed(process.stdin)
         process.stdin.close()

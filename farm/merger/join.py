@@ -7,7 +7,9 @@ that lies `reorder` places before it in presentation order. That is increasing, 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -19,10 +21,14 @@ import numpy as np
 
 from farm.errors import FarmError
 from farm.media.timeline import Timeline
-from farm.media.writer import ChunkFacts
+from farm.media.writer import ChunkFacts, file_sha256
 
 # Fragments bound what the reader must hold; mp4 keeps dts and any time base, which NUT and Matroska do not.
 _FRAGMENT_BYTES = 4_000_000
+_WRITE_BYTES = 1 << 20
+# A chunk's header says all that joining needs; decoding its first pictures to learn more costs more than reading it.
+_HEADER_ONLY = {"probesize": "32", "analyzeduration": "0", "codec_whitelist": "none"}
+_HASHED_AHEAD = 2
 _QUICKTIME_ONLY = frozenset({"prores", "dnxhd"})
 
 
@@ -67,10 +73,14 @@ class Clock:
 
 
 @contextmanager
-def open_chunk(chunk: ChunkFile) -> Iterator[tuple[Any, Any]]:
-    """(container, video stream) of a chunk file; FarmError where it is not there or no video."""
+def open_chunk(chunk: ChunkFile, *, header_only: bool = True) -> Iterator[tuple[Any, Any]]:
+    """(container, video stream) of a chunk file; FarmError where it is not there or no video.
+
+    `header_only` leaves out what only a look at the pictures tells (the sample format).
+    """
+    kind, options = "mov" if chunk.path.suffix == ".mov" else "nut", _HEADER_ONLY if header_only else {}
     try:
-        container = av.open(str(chunk.path), "r", format="mov" if chunk.path.suffix == ".mov" else "nut")
+        container = av.open(str(chunk.path), "r", format=kind, options=options)
     except (av.error.FFmpegError, OSError) as error:
         raise damaged(chunk.facts, f"The chunk's file cannot be opened: {type(error).__name__}.") from error
     with container:
@@ -82,16 +92,45 @@ def open_chunk(chunk: ChunkFile) -> Iterator[tuple[Any, Any]]:
 
 
 def joined_packets(chunks: Sequence[ChunkFile], timeline: Timeline) -> Iterator[Joined]:
-    """Every chunk's packets in decoding order. FarmError names the chunk and the pts where one is not as planned."""
+    """Every chunk's packets in decoding order, none before its file's hash was found right.
+
+    FarmError names the chunk and the pts where one is not as planned.
+    """
     clock = Clock(timeline, max(chunk.facts.reorder for chunk in chunks))
     number = 0
-    for chunk in chunks:
+    for chunk in _hashed(chunks):
         for packet, index in _packets(chunk, timeline):
             pts, dts = int(timeline.pts[index]), clock.dts(number)
             if dts > pts:
                 raise damaged(chunk.facts, f"The packet of frame {index} (pts {pts}) comes later than its dts {dts}.")
             yield Joined(packet, pts, dts, int(timeline.duration[index]))
             number += 1
+
+
+def _hashed(chunks: Sequence[ChunkFile]) -> Iterator[ChunkFile]:
+    """The chunks, each once its file's sha256 is known to be right; the next ones are hashed while one is joined."""
+    with ThreadPoolExecutor(1, "chunk-hash") as pool:
+        ahead: deque[tuple[ChunkFile, Future[str]]] = deque()
+        try:
+            for chunk in chunks:
+                ahead.append((chunk, pool.submit(file_sha256, chunk.path)))
+                if len(ahead) > _HASHED_AHEAD:
+                    yield _checked(*ahead.popleft())
+            while ahead:
+                yield _checked(*ahead.popleft())
+        finally:
+            for _, hashing in ahead:
+                hashing.cancel()
+
+
+def _checked(chunk: ChunkFile, hashing: Future[str]) -> ChunkFile:
+    try:
+        found = hashing.result()
+    except OSError as error:
+        raise damaged(chunk.facts, f"Its file cannot be read: {type(error).__name__}.") from error
+    if found != chunk.facts.sha256:
+        raise damaged(chunk.facts, "Its file's sha256 is not the one that its writer noted.")
+    return chunk
 
 
 def _packets(chunk: ChunkFile, timeline: Timeline) -> Iterator[tuple[Any, int]]:
@@ -140,7 +179,7 @@ def write_joined(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes
     zero, so the muxer must add `first_dts` back.
     """
     base = timeline.time_base
-    with open_chunk(chunks[0]) as (_, template):
+    with open_chunk(chunks[0], header_only=False) as (_, template):
         quicktime = template.codec_context.codec.canonical_name in _QUICKTIME_ONLY
         output: Any = av.open(
             pipe,
@@ -154,6 +193,7 @@ def write_joined(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes
                 "video_track_timescale": str(base.denominator),
                 "strict": "experimental",
             },
+            buffer_size=_WRITE_BYTES,
         )
         stream = output.add_stream_from_template(template, opaque=True)
     tick = Fraction(1, base.denominator)

@@ -19,7 +19,7 @@ from farm.merger.carry import Carried, Way, is_cover
 from farm.merger.check import check_chunks
 from farm.merger.film import Film
 from farm.merger.join import ChunkFile, first_dts, write_joined
-from farm.merger.mux import mux_arguments
+from farm.merger.mux import index_room, mux_arguments
 from farm.merger.report import VerifyReport
 from farm.merger.verify import verify
 
@@ -93,18 +93,32 @@ def _report(film: Film, part: Path, chunks: Sequence[ChunkFile], verified: Verif
 
 
 def mux_film(film: Film, part: Path, chunks: Sequence[ChunkFile]) -> None:
-    """Write `part`: the chunks, in order, joined and muxed with the plate's other streams. Nothing is checked here."""
+    """Write `part`: the chunks, in order, hashed, joined and muxed with the plate's other streams."""
     covers = _covers(film, part)
+    room = index_room(film, sum(chunk.facts.size for chunk in chunks))
     try:
-        ffmpeg.run(
-            mux_arguments(film, part, first_dts=first_dts(chunks, film.timeline), covers=covers),
-            where=f"muxing {film.plan.deliverable}",
-            feed=lambda pipe: write_joined(chunks, film.timeline, pipe),
-            hide=(film.plate.absolute(), part.absolute(), film.plate, part),
-        )
+        try:
+            _mux(film, part, chunks, covers, room)
+        except FarmError as error:
+            if not room or _NO_ROOM not in str(error):
+                raise
+            _mux(film, part, chunks, covers, 0)
     finally:
         for path in covers.values():
             path.unlink(missing_ok=True)
+
+
+_NO_ROOM = "reserved_moov_size is too small"
+
+
+def _mux(film: Film, part: Path, chunks: Sequence[ChunkFile], covers: Mapping[int, Path], room: int) -> None:
+    start = first_dts(chunks, film.timeline)
+    ffmpeg.run(
+        mux_arguments(film, part, first_dts=start, covers=covers, index_bytes=room),
+        where=f"muxing {film.plan.deliverable}",
+        feed=lambda pipe: write_joined(chunks, film.timeline, pipe),
+        hide=(film.plate.absolute(), part.absolute(), film.plate, part),
+    )
 
 
 def _covers(film: Film, part: Path) -> dict[int, Path]:

@@ -32,11 +32,14 @@ def stale_tags() -> frozenset[str]:
 _MP4_FAMILY = frozenset({"mp4", "mov"})
 
 
-def mux_arguments(film: Film, out: Path, *, first_dts: int, covers: Mapping[int, Path] | None = None) -> list[str]:
+def mux_arguments(
+    film: Film, out: Path, *, first_dts: int, covers: Mapping[int, Path] | None = None, index_bytes: int = 0
+) -> list[str]:
     """Arguments for `farm.media.ffmpeg.run`, which feeds the joined picture (see `farm.merger.join`) to standard input.
 
     `first_dts` is what fragmented MP4 took off the picture's time stamps, in ticks of 1/denominator of the time base.
     `covers` are files with the cover pictures of the plate's streams of that index, which become attachments.
+    `index_bytes` reserves that much room for MP4's index at the front; with 0 all is written again behind the index.
     """
     facts, plan = film.facts, film.plan
     kept = "1" if plan.carries_tracks else "-1"
@@ -58,7 +61,7 @@ def mux_arguments(film: Film, out: Path, *, first_dts: int, covers: Mapping[int,
         number += 1
     for key, value in [*((key, "") for key in _STALE_GLOBAL), *film.metadata.items()]:
         arguments += ["-metadata", f"{key}={value}"]
-    arguments += _container_options(facts, film.timeline, plan)
+    arguments += _container_options(facts, film.timeline, plan, index_bytes)
     return [*arguments, "-f", plan.container, f"file:{out.absolute()}"]
 
 
@@ -148,11 +151,39 @@ def _cover_output(number: int, path: Path, stream: StreamFacts) -> list[str]:
     return ["-attach", str(path.absolute()), *tags]
 
 
-def _container_options(facts: PlateFacts, timeline: Timeline, plan: EncoderPlan) -> list[str]:
+# Bytes of MP4's tables a sample, at most: size 4, decoding and display time 8 each, key 4, place in the file 20.
+_INDEX_PICTURE, _INDEX_SOUND = 44, 32
+_INDEX_BASE = 256 * 1024
+_SOUND_SAMPLES = 512
+"""Samples of sound in a packet, at least: AAC has 1024, MP3 576."""
+_INDEX_SHARE = 100
+
+
+def index_room(film: Film, size: int) -> int:
+    """Bytes to reserve for the index of an MP4 whose picture takes `size` bytes; 0 where that is over a hundredth.
+
+    With the index in front a player begins at once. Writing all of a film a second time to put it there costs as much
+    as the merge itself, so room is left for it; for small films the second time costs nothing and no byte is wasted.
+    """
+    if film.plan.container != "mp4":
+        return 0
+    seconds = film.timeline.seconds(0, len(film.timeline))
+    kinds = [stream.kind for stream in film.facts.streams]
+    packets = seconds * sum(_sample_rate(s) / _SOUND_SAMPLES for s in film.facts.streams if s.kind == "audio")
+    room = _INDEX_BASE + _INDEX_PICTURE * len(film.timeline) * (1 + kinds.count("video")) + int(_INDEX_SOUND * packets)
+    return room if room * _INDEX_SHARE <= size else 0
+
+
+def _sample_rate(stream: StreamFacts) -> int:
+    return int(stream.detail.get("sample_rate") or 48000)
+
+
+def _container_options(facts: PlateFacts, timeline: Timeline, plan: EncoderPlan, index_bytes: int) -> list[str]:
     # Any other setting lets the muxer move all tracks to make the first time stamp 0.
     arguments = ["-avoid_negative_ts", "disabled"]
     if plan.container in _MP4_FAMILY:
-        flags = "+use_metadata_tags" + ("+faststart" if plan.container == "mp4" else "")
+        flags = "+use_metadata_tags" + ("+faststart" if plan.container == "mp4" and not index_bytes else "")
+        arguments += ["-moov_size", str(index_bytes)] if index_bytes else []
         arguments += ["-movflags", flags, "-video_track_timescale", str(timeline.time_base.denominator)]
         arguments += ["-movie_timescale", str(movie_timescale(facts, timeline))]
     return arguments

@@ -52,6 +52,14 @@ def _cut_short(chunks: list[ChunkFile]) -> list[ChunkFile]:
     return chunks
 
 
+def _one_bit(chunks: list[ChunkFile]) -> list[ChunkFile]:
+    """Of the same size, in the last chunk: it is found while the others are joined."""
+    data = bytearray(chunks[3].path.read_bytes())
+    data[len(data) // 2] ^= 1
+    chunks[3].path.write_bytes(data)
+    return chunks
+
+
 def _cut_short_and_signed(chunks: list[ChunkFile]) -> list[ChunkFile]:
     """Damage that happened before the writer noted size and hash."""
     _cut_short(chunks)
@@ -86,6 +94,7 @@ def _other_pts(chunks: list[ChunkFile]) -> list[ChunkFile]:
         (_missing, "frames 12 to 23 is missing"),
         (_gone, "file is missing"),
         (_swapped, "sha256|bytes instead"),
+        (_one_bit, "sha256 is not"),
         (_twice, "in two chunks"),
         (_cut_short, "bytes instead of"),
         (_cut_short_and_signed, "missing|breaks off"),

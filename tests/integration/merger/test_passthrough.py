@@ -11,6 +11,7 @@ import pytest
 
 from farm.media.probe import probe
 from farm.merger import join
+from farm.merger import merge as merge_module
 from tests.integration.merger.workshop import Workshop, payloads, picture_hashes, picture_times, sound_starts
 
 CLIPS = [
@@ -106,14 +107,34 @@ def _count_open_files(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     real, now, seen = join.open_chunk, [0], [0]
 
     @contextmanager
-    def counting(chunk: join.ChunkFile) -> Iterator[tuple[Any, Any]]:
+    def counting(chunk: join.ChunkFile, **how: Any) -> Iterator[tuple[Any, Any]]:
         now[0] += 1
         seen.append(now[0])
         try:
-            with real(chunk) as opened:
+            with real(chunk, **how) as opened:
                 yield opened
         finally:
             now[0] -= 1
 
     monkeypatch.setattr(join, "open_chunk", counting)
     return seen
+
+
+@pytest.mark.parametrize("room", [1 << 20, 64])
+def test_a_film_with_room_for_its_index_has_it_in_front_and_one_with_too_little_too(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    rendered = workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 3)
+    asked: list[int] = []
+    arguments = merge_module.mux_arguments
+
+    def noting(*given: Any, index_bytes: int, **more: Any) -> list[str]:
+        asked.append(index_bytes)
+        return arguments(*given, index_bytes=index_bytes, **more)
+
+    monkeypatch.setattr(merge_module, "index_room", lambda film, size: room)
+    monkeypatch.setattr(merge_module, "mux_arguments", noting)
+    assert rendered.merge().verified.ok
+    assert asked == ([room] if room > 1000 else [room, 0])
+    film = rendered.out.read_bytes()
+    assert 0 < film.index(b"moov") < film.index(b"mdat")

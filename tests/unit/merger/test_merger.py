@@ -17,7 +17,7 @@ from farm.merger.check import in_order
 from farm.merger.clock import movie_timescale, rescaled, shift_of, shifted
 from farm.merger.film import Film
 from farm.merger.join import ChunkFile, Clock
-from farm.merger.mux import mux_arguments, orientation_arguments
+from farm.merger.mux import index_room, mux_arguments, orientation_arguments
 from farm.merger.report import Findings
 from tests.unit.media_write.facts import plate, stream
 
@@ -214,3 +214,23 @@ def test_findings_are_bounded_but_counted() -> None:
     for frame in range(1000):
         findings.add("pts", "wrong", frame)
     assert (findings.count, len(findings.items)) == (1000, 20)
+
+
+def test_a_large_mp4_keeps_room_for_its_index_and_a_small_one_is_written_twice() -> None:
+    facts = plate(AAC)
+    film = Film.of(Path("/p.mp4"), facts, timeline(*range(0, 1001 * 1440, 1001)), plan_for(facts))
+    room = index_room(film, 10**9)
+    assert 1440 * 44 < room <= 10**7
+    assert index_room(film, 99 * room) == 0
+    found = mux_arguments(film, Path("/o.mp4"), first_dts=0, index_bytes=room)
+    assert found[found.index("-moov_size") + 1] == str(room)
+    assert "faststart" not in found[found.index("-movflags") + 1]
+    small = arguments(facts)
+    assert "faststart" in small[small.index("-movflags") + 1]
+    assert "-moov_size" not in small
+
+
+@pytest.mark.parametrize("name", ["prores", "ffv1"])
+def test_only_mp4_has_an_index_to_make_room_for(name: str) -> None:
+    facts = plate(AAC)
+    assert index_room(Film.of(Path("/p.mp4"), facts, timeline(0, 1001), plan_for(facts, name)), 10**12) == 0
