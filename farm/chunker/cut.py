@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from farm.chunker.plan import ChunkPlanner, ChunkRange, ChunkSizes
+from farm.chunker.scenes import SceneFinder
 from farm.errors import InputError, PlanMismatchError
 from farm.media.facts import PlateFacts
 from farm.media.frameindex import FrameIndex, Want
@@ -15,6 +18,9 @@ from farm.media.scan import PacketsNotEnoughError, scan_frames
 from farm.media.segment import cut_wants
 from farm.media.segmentfile import Segment
 from farm.media.timeline import Timeline
+
+_SCANNED_AHEAD = 256
+"""Frames that are scanned, by a thread, while as many before them are planned and their packets copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class PlateCutter:
     One cursor scans packets and plans; a second follows and copies them, so the first chunk is there long before the
     scan ends, and nothing but the list of frames grows with the plate. Where the packets do not say which frames
     there are, the plate is decoded instead, and the chunks handed out so far are checked against that.
+    `at_scenes` ends chunks where scenes begin, where one begins within reach: for work that remembers from frame to
+    frame.
     """
 
     def __init__(
@@ -40,7 +48,7 @@ class PlateCutter:
         folder: Path,
         *,
         target_seconds: float = 20.0,
-        scene_cuts: Iterable[int] = (),
+        at_scenes: bool = False,
         before: int = 0,
         after: int = 0,
         by_decoding: bool = False,
@@ -50,8 +58,13 @@ class PlateCutter:
         self._folder = folder
         self._context = (before, after)
         self._by_decoding = by_decoding
-        self._planner = ChunkPlanner(facts.video.time_base, ChunkSizes.around(target_seconds), scene_cuts=scene_cuts)
         self._frames: list[ScannedFrame] = []
+        self._scenes = SceneFinder(path, facts, self._frames)
+        self._planner = ChunkPlanner(
+            facts.video.time_base,
+            ChunkSizes.around(target_seconds),
+            cuts_within=self._scenes.within if at_scenes else None,
+        )
         self._index = FrameIndex()
         self._decoded: Timeline | None = None
         self._ranges: dict[int, ChunkRange] = {}
@@ -62,8 +75,11 @@ class PlateCutter:
         Raises InputError (no frames, an unreadable plate), PlanMismatchError (chunks that were handed out turn out to
         be wrong: plan again with `by_decoding`), OSError (disk).
         """
-        for segment in cut_wants(self._path, self._facts, self._index, self._wants(), self._folder):
-            yield CutChunk(self._ranges.pop(segment.first), segment)
+        try:
+            for segment in cut_wants(self._path, self._facts, self._index, self._wants(), self._folder):
+                yield CutChunk(self._ranges.pop(segment.first), segment)
+        finally:
+            self._scenes.close()
 
     @property
     def complete(self) -> bool:
@@ -118,7 +134,7 @@ class PlateCutter:
     def _found(self) -> Iterator[ScannedFrame]:
         if not self._by_decoding:
             try:
-                yield from scan_frames(self._path, self._facts)
+                yield from _ahead(scan_frames(self._path, self._facts))
                 return
             except PacketsNotEnoughError:
                 pass
@@ -134,3 +150,20 @@ class PlateCutter:
                     do="Plan again by decoding the whole plate.",
                 )
         yield from decoded[len(self._frames) :]
+
+
+def _ahead(frames: Generator[ScannedFrame]) -> Iterator[ScannedFrame]:
+    """The same frames, found by a thread, a batch ahead. What an error's batch had found before it is left out."""
+
+    def batch() -> list[ScannedFrame]:
+        return list(islice(frames, _SCANNED_AHEAD))
+
+    pool = ThreadPoolExecutor(1, "plate-scan")
+    try:
+        coming = pool.submit(batch)
+        while found := coming.result():
+            coming = pool.submit(batch)
+            yield from found
+    finally:
+        pool.shutdown()
+        frames.close()

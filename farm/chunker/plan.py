@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain
 
@@ -62,28 +62,35 @@ def plan_chunks(
     """
     if len(timeline) == 0:
         raise InputError("There is no frame to cut.", where="the timeline", do="Give a plate with pictures.")
-    planner = ChunkPlanner(timeline.time_base, ChunkSizes.around(target_seconds), scene_cuts=scene_cuts)
+    cuts = set(scene_cuts)
+    planner = ChunkPlanner(
+        timeline.time_base,
+        ChunkSizes.around(target_seconds),
+        cuts_within=lambda low, high: cuts.intersection(range(low, high)),
+    )
     frames = zip(timeline.pts.tolist(), timeline.key.tolist(), strict=True)
     return list(chain.from_iterable(planner.add(pts, key) for pts, key in frames)) + list(
         planner.finish(timeline.end_pts(len(timeline)))
     )
 
 
+CutsWithin = Callable[[int, int], Iterable[int]]
+
+
 class ChunkPlanner:
     """Plans while frames are still being found: a chunk is handed out once enough is known of what follows it."""
 
-    def __init__(self, time_base: Fraction, sizes: ChunkSizes, *, scene_cuts: Iterable[int] = ()) -> None:
+    def __init__(self, time_base: Fraction, sizes: ChunkSizes, *, cuts_within: CutsWithin | None = None) -> None:
+        """`cuts_within` (low, high) gives the frames in [low, high) that begin a scene; it is asked once a boundary."""
         self._base = float(time_base)
         self._sizes = sizes
-        self._cuts = set(scene_cuts)
+        self._cuts_within = cuts_within
+        self._cuts: frozenset[int] = frozenset()
+        self._asked = -1
         self._pts: list[int] = []
         self._keys: set[int] = set()
         self._first = 0
         self._index = 0
-
-    def add_scene_cut(self, frame: int) -> None:
-        """A scene begins at `frame`; heeded if no boundary has been put near it yet."""
-        self._cuts.add(frame)
 
     def add(self, pts: int, key: bool) -> Iterator[ChunkRange]:
         """The next frame in presentation order; yields a chunk when one is decided."""
@@ -143,8 +150,14 @@ class ChunkPlanner:
         def off_target(frame: int) -> float:
             return abs(self._seconds(self._first, frame) - sizes.target)
 
+        self._ask(reach[0], reach[-1] + 1)
         cuts = [frame for frame in reach if frame in self._cuts]
         if cuts:
             return min(cuts, key=off_target)
         close_keys = [f for f in reach if f in self._keys and off_target(f) <= sizes.target / 4]
         return min(close_keys or reach, key=off_target)
+
+    def _ask(self, low: int, high: int) -> None:
+        """Where scenes begin, once for each chunk's end."""
+        if self._cuts_within is not None and self._asked != self._first:
+            self._cuts, self._asked = frozenset(self._cuts_within(low, high)), self._first

@@ -22,12 +22,16 @@ from farm.media.timeline import Timeline
 
 
 class ScannedFrame(NamedTuple):
-    """A frame as a scan finds it: its time stamp and length in ticks, key flag, and its packet's ordinal."""
+    """A frame as a scan finds it: its time stamp and length in ticks, key flag, its packet's ordinal and bytes.
+
+    `size` is 0 where nobody asks for it.
+    """
 
     pts: int
     duration: int
     key: bool
     packet: int
+    size: int = 0
 
 
 class _Shown(NamedTuple):

@@ -7,7 +7,7 @@ pictures that cannot be decoded at the start.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def scan_timeline(path: Path, facts: PlateFacts, *, on_frame: Callable[[ScannedF
     return timeline_of(frames, facts)
 
 
-def scan_frames(path: Path, facts: PlateFacts) -> Iterator[ScannedFrame]:
+def scan_frames(path: Path, facts: PlateFacts) -> Generator[ScannedFrame]:
     """Frames in presentation order, each as soon as it is certain. Raises PacketsNotEnoughError."""
     if facts.video.codec not in limits.ONE_PICTURE_A_PACKET:
         raise PacketsNotEnoughError(f"{facts.video.codec} packets may hold several pictures or none")
@@ -77,7 +77,8 @@ class _Presentation:
                 if packet.pts is None:
                     raise PacketsNotEnoughError(f"packet {ordinal} has no time stamp")
                 key = packet.is_keyframe or self._all_key
-                heapq.heappush(self._waiting, ScannedFrame(packet.pts, packet.duration or 0, key, ordinal))
+                found = ScannedFrame(packet.pts, packet.duration or 0, key, ordinal, packet.size)
+                heapq.heappush(self._waiting, found)
             while self._waiting and self._is_certain(packet.dts):
                 yield self._pop()
         if reader.broke_at is not None:

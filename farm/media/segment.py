@@ -21,7 +21,7 @@ from farm.media.frameindex import FrameIndex, Want
 from farm.media.lossless import lossless_segments
 from farm.media.packets import open_packets
 from farm.media.randomaccess import start_test
-from farm.media.segmentfile import Segment, SegmentFileWriter, SegmentHeader, encode_record
+from farm.media.segmentfile import Record, Segment, SegmentFileWriter, SegmentHeader, encode_record
 from farm.media.timeline import Timeline
 
 _IN_MEMORY = 32 * 1024 * 1024
@@ -118,7 +118,7 @@ class _Cutter:
             yield self._next
         yield from self._wants
 
-    def _write(self, record: bytes) -> None:
+    def _write(self, record: Record) -> None:
         self._gop.write(record)
         for segment in self._open:
             segment.file.write(record)
@@ -200,10 +200,10 @@ class _Spool:
 
     def __init__(self) -> None:
         self.start = -1
-        self._records: list[bytes] = []
+        self._records: list[Record] = []
         self._bytes = 0
         self._file: IO[bytes] | None = None
-        self._sizes: list[int] = []
+        self._sizes: list[tuple[int, int, int]] = []
 
     def restart(self, ordinal: int) -> None:
         self.start = ordinal
@@ -211,9 +211,9 @@ class _Spool:
         self._bytes = 0
         self.close()
 
-    def write(self, record: bytes) -> None:
+    def write(self, record: Record) -> None:
         self._records.append(record)
-        self._bytes += len(record)
+        self._bytes += len(record[0]) + len(record[1]) + len(record[2])
         if self._bytes > _IN_MEMORY:
             self._spill()
 
@@ -221,16 +221,17 @@ class _Spool:
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115
         self._file.seek(0, os.SEEK_END)
-        self._file.writelines(self._records)
-        self._sizes += [len(record) for record in self._records]
+        for record in self._records:
+            self._file.writelines(record)
+        self._sizes += [(len(head), len(data), len(crc)) for head, data, crc in self._records]
         self._records.clear()
         self._bytes = 0
 
     def copy_to(self, file: SegmentFileWriter) -> None:
         if self._file is not None:
             self._file.seek(0)
-            for size in self._sizes:
-                file.write(self._file.read(size))
+            for head, data, crc in self._sizes:
+                file.write((self._file.read(head), self._file.read(data), self._file.read(crc)))
         for record in self._records:
             file.write(record)
 

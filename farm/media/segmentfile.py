@@ -10,10 +10,13 @@ missing time stamps and any time base as they are.
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Literal
@@ -28,6 +31,9 @@ _RECORD = struct.Struct("<qqqqBBI")
 _KEY, _DISCARD, _CORRUPT, _NO_PTS, _NO_DTS = 1, 2, 4, 8, 16
 _END = -1
 _MAX_HEADER = 16 * 1024 * 1024
+_BATCH_BYTES = 1 << 20
+_BATCH_PIECES = 900
+"""Below what one call of the system takes (1024 pieces)."""
 
 
 class SegmentHeader(BaseModel):
@@ -67,31 +73,63 @@ class Segment:
     size: int
 
 
+Record = tuple[bytes, bytes, bytes]
+"""A record in three pieces, so that a packet is not copied once more: what is before it, the packet, the CRC-32."""
+
+
 class SegmentFileWriter:
-    """Writes one segment; use as a context manager, or call close()."""
+    """Writes one segment; use as a context manager, or call close().
+
+    Records are gathered and written by a thread, one batch behind: reading, checking and writing go on side by side.
+    An error of the disk is raised by the next write, or by close().
+    """
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
         self.path = path
         self.header = header
         self.records = 0
-        self._file: BinaryIO = path.open("wb", buffering=1 << 20)
+        self._file = path.open("wb", buffering=0)
+        self._thread = ThreadPoolExecutor(1, "segment-write")
+        self._writing: Future[None] | None = None
         text = header.model_dump_json().encode()
-        self._file.write(_MAGIC + struct.pack("<I", len(text)) + _with_crc(text))
+        self._batch = [_MAGIC + struct.pack("<I", len(text)) + _with_crc(text)]
+        self._bytes = len(self._batch[0])
+        self._size = self._bytes
 
-    def write(self, record: bytes) -> None:
+    def write(self, record: Record) -> None:
         """Append one record made by `encode_record`."""
-        self._file.write(record)
+        self._append(record)
         self.records += 1
+
+    def _append(self, pieces: tuple[bytes, ...]) -> None:
+        self._batch += pieces
+        size = sum(map(len, pieces))
+        self._bytes += size
+        self._size += size
+        if self._bytes >= _BATCH_BYTES or len(self._batch) >= _BATCH_PIECES:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+        self._writing = self._thread.submit(_write_all, self._file, self._batch)
+        self._batch, self._bytes = [], 0
 
     def close(self) -> int:
         """Write the end record; returns the file's size."""
-        self._file.write(_with_crc(_RECORD.pack(_END, self.records, 0, 0, 0, 0, 0)))
-        size = self._file.tell()
-        self._file.close()
-        return size
+        self._append((_with_crc(_RECORD.pack(_END, self.records, 0, 0, 0, 0, 0)),))
+        try:
+            self._hand_over()
+            if self._writing is not None:
+                self._writing.result()
+        finally:
+            self._thread.shutdown()
+            self._file.close()
+        return self._size
 
     def abandon(self) -> None:
         """Close and remove the unfinished file."""
+        self._thread.shutdown()
         self._file.close()
         self.path.unlink(missing_ok=True)
 
@@ -107,19 +145,30 @@ class SegmentFileWriter:
             self.abandon()
 
 
-def encode_record(packet: CodedPacket) -> bytes:
-    """The bytes of one record."""
+def _write_all(file: FileIO, pieces: list[bytes]) -> None:
+    """All the pieces, however many the system takes at a time."""
+    due = sum(map(len, pieces))
+    written = os.writev(file.fileno(), pieces)
+    if written < due:
+        rest = memoryview(b"".join(pieces))[written:]
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+def encode_record(packet: CodedPacket) -> Record:
+    """The pieces of one record."""
     stamp = packet.stamp
     flags = packet.key * _KEY | packet.discard * _DISCARD | packet.corrupt * _CORRUPT
     flags |= (stamp.pts is None) * _NO_PTS | (stamp.dts is None) * _NO_DTS
     head = _RECORD.pack(
         packet.ordinal, stamp.pts or 0, stamp.dts or 0, stamp.duration, flags, len(packet.side_data), len(packet.data)
     )
-    extra = b"".join(
-        bytes([len(kind)]) + kind.encode("ascii") + struct.pack("<I", len(data)) + data
-        for kind, data in packet.side_data
-    )
-    return _with_crc(head + extra + packet.data)
+    if packet.side_data:
+        head += b"".join(
+            bytes([len(kind)]) + kind.encode("ascii") + struct.pack("<I", len(data)) + data
+            for kind, data in packet.side_data
+        )
+    return head, packet.data, struct.pack("<I", zlib.crc32(packet.data, zlib.crc32(head)))
 
 
 def _with_crc(body: bytes) -> bytes:

@@ -38,6 +38,8 @@ def plan(context: TaskContext) -> PlanResult:
             target_seconds=job.chunk_seconds,
             before=before,
             after=after,
+            # Trackers remember: at a cut they may forget.
+            at_scenes=job.recipe.changes_faces,
             by_decoding=by_decoding,
         )
 
