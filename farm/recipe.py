@@ -8,15 +8,21 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from farm.errors import NotFoundError, RecipeError
 
 SWAP, RESTORE, UPSCALE = "swap", "restore", "upscale"
 """Kinds of processors."""
 
+DETECT = "detect"
+"""Under which settings name the detector: its model, and how it searches."""
+
 MESH_WARP = "mesh-warp"
 """The bundled swapper, which is code and not a network."""
+
+YUNET = "yunet"
+"""The bundled detector."""
 
 
 class ProcessorSpec(BaseModel):
@@ -34,8 +40,17 @@ class ProcessorSpec(BaseModel):
         return self.kind == UPSCALE or (self.kind == RESTORE and self.settings.get("scope") == "frame")
 
 
+class DetectorSpec(BaseModel):
+    """What finds the faces: a catalogue entry, and settings of the search (see `farm.faces.finder`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = YUNET
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
 class Recipe(BaseModel):
-    """A named, versioned list of processors. An empty list leaves every frame as it is."""
+    """A named, versioned list of processors, and what finds the faces. An empty list leaves every frame as it is."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,6 +58,15 @@ class Recipe(BaseModel):
     version: int = 1
     title: str = ""
     processors: tuple[ProcessorSpec, ...] = ()
+    detector: DetectorSpec = DetectorSpec()
+
+    @model_serializer(mode="wrap")
+    def _plain(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the default detector, so that recipes which do not name one keep their digest."""
+        body: dict[str, Any] = dump(self)
+        if self.detector == DetectorSpec():
+            body.pop("detector", None)
+        return body
 
     @property
     def changes_faces(self) -> bool:
@@ -174,9 +198,17 @@ PRESETS: dict[str, Recipe] = {
 
 
 def tuned(recipe: Recipe, settings: Mapping[str, Mapping[str, Any]]) -> Recipe:
-    """The recipe with other settings for its processors of a kind; RecipeError for a kind that it has not."""
+    """The recipe with other settings for its processors of a kind, or for its detector ("detect", with its `model`).
+
+    Raises RecipeError for a kind that it has not.
+    """
     for kind in settings:
-        if kind not in {processor.kind for processor in recipe.processors}:
+        if kind == DETECT:
+            if not recipe.changes_faces:
+                raise RecipeError(
+                    "It looks for no faces.", where=f"recipe {recipe.name}", do="Leave out the settings of `detect`."
+                )
+        elif kind not in {processor.kind for processor in recipe.processors}:
             raise RecipeError(
                 f"It has no processor of kind {kind!r} to be set.",
                 where=f"recipe {recipe.name}",
@@ -186,7 +218,10 @@ def tuned(recipe: Recipe, settings: Mapping[str, Mapping[str, Any]]) -> Recipe:
         processor.model_copy(update={"settings": {**processor.settings, **settings.get(processor.kind, {})}})
         for processor in recipe.processors
     )
-    return recipe.model_copy(update={"processors": processors})
+    search = {**recipe.detector.settings, **settings.get(DETECT, {})}
+    model = str(search.pop("model", recipe.detector.model))
+    detector = DetectorSpec(model=model, settings=search)
+    return recipe.model_copy(update={"processors": processors, "detector": detector})
 
 
 def preset(name: str) -> Recipe:

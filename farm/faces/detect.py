@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import cv2
@@ -39,6 +40,10 @@ class Detection:
         return float(max(self.box[2] - self.box[0], self.box[3] - self.box[1]))
 
 
+Find = Callable[[NDArray[np.uint8]], list[Detection]]
+"""Finds the faces of a BGR picture (h, w, 3) that stand upright, or nearly."""
+
+
 class Detector:
     """Finds faces from about 16 pixels (of the letterboxed 640) up.
 
@@ -50,22 +55,17 @@ class Detector:
         self._network = network
         self._min_score = min_score
 
+    @property
+    def sure(self) -> float:
+        """The score from which a face is certain."""
+        return max(_SURE_SCORE, self._min_score)
+
     def __call__(self, picture: NDArray[np.uint8]) -> list[Detection]:
-        """Faces of a BGR picture (h, w, 3), largest first.
+        """Faces of a BGR picture (h, w, 3) at any in-plane rotation, largest first; see `turning`."""
+        return turning(self.upright, picture, self.sure)
 
-        A picture in which nothing certain is seen upright is looked at again turned by quarters.
-        """
-        best = self._upright(picture)
-        if _confidence(best) >= _SURE_SCORE:
-            return best
-        for quarters in (1, 3, 2):
-            turned, back = _turned(picture, quarters)
-            found = [_moved(face, back) for face in self._upright(turned)]
-            if _confidence(found) > _confidence(best):
-                best = found
-        return best
-
-    def _upright(self, picture: NDArray[np.uint8]) -> list[Detection]:
+    def upright(self, picture: NDArray[np.uint8]) -> list[Detection]:
+        """Faces of a BGR picture (h, w, 3) that stand upright, or nearly, largest first."""
         height, width = picture.shape[:2]
         factor = SIDE / max(height, width)
         fitted = (max(1, round(width * factor)), max(1, round(height * factor)))
@@ -80,6 +80,42 @@ class Detector:
         kept = suppress(box, score)
         faces = [Detection(box[i] * np.tile(scale, 2), five[i] * scale, float(score[i])) for i in kept]
         return sorted(faces, key=lambda face: -face.size)
+
+
+def turning(find: Find, picture: NDArray[np.uint8], sure: float) -> list[Detection]:
+    """Faces at any in-plane rotation, where all of a picture's faces stand about the same way, largest first.
+
+    A picture in which nothing certain is seen upright is looked at again turned by quarters; the surest view counts.
+    """
+    best = find(picture)
+    if _confidence(best) >= sure:
+        return best
+    for quarters in (1, 3, 2):
+        found = _turned_faces(find, picture, quarters)
+        if _confidence(found) > _confidence(best):
+            best = found
+    return best
+
+
+def all_turns(find: Find, picture: NDArray[np.uint8]) -> list[Detection]:
+    """Faces at any in-plane rotation, each its own: four looks at every picture, largest first."""
+    faces = find(picture)
+    for quarters in (1, 3, 2):
+        faces += _turned_faces(find, picture, quarters)
+    return distinct(faces)
+
+
+def distinct(faces: list[Detection]) -> list[Detection]:
+    """The surest of each set of overlapping faces, largest first."""
+    if not faces:
+        return []
+    kept = suppress(np.array([face.box for face in faces]), np.array([face.score for face in faces]))
+    return sorted((faces[index] for index in kept), key=lambda face: -face.size)
+
+
+def _turned_faces(find: Find, picture: NDArray[np.uint8], quarters: int) -> list[Detection]:
+    turned, back = _turned(picture, quarters)
+    return [_moved(face, back) for face in find(turned)]
 
 
 def _confidence(faces: list[Detection]) -> float:

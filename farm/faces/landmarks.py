@@ -16,6 +16,8 @@ from farm.faces.network import Network
 COUNT = 478
 _CROP = 256
 _MARGIN = 1.5
+_SURE, _DOUBTED, _HOPELESS = 0.9, 0.5, 0.05
+"""Presence from which a face surely is one, from which it may be, and under which a second look makes it none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,23 @@ class Landmarker:
         self._network = network
 
     def __call__(self, picture: NDArray[np.uint8], face: Detection) -> Landmarks:
-        """Landmarks of a detected face in a BGR picture (h, w, 3)."""
+        """Landmarks of a detected face in a BGR picture (h, w, 3).
+
+        Detectors may find a face that lies on its side and be wrong about which way is up. Where the network doubts the
+        level crop, it is shown it upside down; where it sees no face in it, turned by each eighth.
+        """
         eyes = face.five[1] - face.five[0]
+        found = self._levelled(picture, face, _angle(eyes))
+        if found.presence < _SURE:
+            eighths = range(1, 8) if found.presence < _DOUBTED else (4,)
+            turned = [self._levelled(picture, face, _angle(eyes) + eighth * np.pi / 4) for eighth in eighths]
+            found = max(found, *turned, key=lambda marks: marks.presence)
+        return found
+
+    def _levelled(self, picture: NDArray[np.uint8], face: Detection, angle: float) -> Landmarks:
         centre = (face.box[:2] + face.box[2:]) / 2
-        rough = self._run(picture, crop_around(centre, face.size * _MARGIN, _angle(eyes), _CROP))
-        return self.refine(picture, rough.points)
+        rough = self._run(picture, crop_around(centre, face.size * _MARGIN, angle, _CROP))
+        return self.refine(picture, rough.points) if rough.presence >= _HOPELESS else rough
 
     def refine(self, picture: NDArray[np.uint8], points: NDArray[np.float64]) -> Landmarks:
         """Landmarks of the face that lies about where `points` (478, >=2) say."""

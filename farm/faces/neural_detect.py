@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import RecipeError
-from farm.faces.detect import Detection
+from farm.faces.detect import Detection, turning
 from farm.faces.neural_source import Loads
 from farm.faces.neural_tensors import as_unit, to_tensor
 
@@ -32,8 +32,17 @@ class CatalogueDetector:
         self._side = side
         self._min_score = float(decode.parameters["score_threshold"]) if min_score is None else min_score
 
+    @property
+    def sure(self) -> float:
+        """The score from which a face is certain."""
+        return (1 + self._min_score) / 2
+
     def __call__(self, picture: NDArray[np.uint8]) -> list[Detection]:
-        """Faces of a BGR picture (h, w, 3), largest first."""
+        """Faces of a BGR picture (h, w, 3) at any in-plane rotation, largest first; see `farm.faces.detect.turning`."""
+        return turning(self.upright, picture, self.sure)
+
+    def upright(self, picture: NDArray[np.uint8]) -> list[Detection]:
+        """Faces of a BGR picture (h, w, 3) that stand upright, or nearly, largest first."""
         canvas, factor = letterbox(picture, self._side)
         given = self._model.spec.inputs[0]
         outputs = self._model.run_batch(**{given.name: to_tensor(as_unit(canvas[None, :, :, ::-1]), given)})

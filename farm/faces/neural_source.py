@@ -36,6 +36,17 @@ class Loads(Protocol):
     def weights(self, name: str, precision: str | None = None) -> Path: ...
 
 
+def catalogue_of(networks: object, model: str) -> Loads:
+    """The networks as those of a catalogue; RecipeError, naming the model that needs it, where they are others."""
+    if not isinstance(networks, Loads):
+        raise RecipeError(
+            "The networks given here are not those of a catalogue.",
+            where=f"model {model!r}",
+            do="Give the pipeline farm.inference.session.Models.",
+        )
+    return networks
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFace:
     """One identity as a swapper needs it.

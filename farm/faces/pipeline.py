@@ -87,7 +87,7 @@ class FacePipeline:
         self._threads = threads
         self._swaps = recipe.puts_in_faces
         self._processors = processors_of(recipe, models)
-        self._analyst = Analyst(models, facts) if self._processors.faces else None
+        self._analyst = Analyst(models, facts, detector=recipe.detector) if self._processors.faces else None
 
     @property
     def context(self) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from farm.faces.network import Networks
 from farm.faces.neural_frames import FrameProcessor, FrameRestore, FrameUpscale
 from farm.faces.neural_processors import FaceRestore, NeuralSwap
 from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings, UpscaleSettings
-from farm.faces.neural_source import Loads
+from farm.faces.neural_source import catalogue_of
 from farm.faces.report import Outcome
 from farm.media.frame import Frame
 from farm.recipe import MESH_WARP, RESTORE, SWAP, UPSCALE, ProcessorSpec, Recipe
@@ -87,30 +87,20 @@ def _swap(spec: ProcessorSpec, networks: Networks) -> FaceProcessor:
     if spec.model == MESH_WARP:
         return MeshWarpSwap(SwapSettings.model_validate(spec.settings))
     settings = NeuralSwapSettings.model_validate(spec.settings)
-    return CatalogueSwap(NeuralSwap(_catalogue(networks, spec.model), spec.model, settings))
+    return CatalogueSwap(NeuralSwap(catalogue_of(networks, spec.model), spec.model, settings))
 
 
 def _restore_frame(spec: ProcessorSpec, networks: Networks) -> FrameProcessor:
-    return FrameRestore(_catalogue(networks, spec.model), spec.model, RestoreSettings.model_validate(spec.settings))
+    return FrameRestore(catalogue_of(networks, spec.model), spec.model, RestoreSettings.model_validate(spec.settings))
 
 
 def _restore(spec: ProcessorSpec, networks: Networks) -> FaceProcessor:
     settings = RestoreSettings.model_validate(spec.settings)
-    return CatalogueRestore(FaceRestore(_catalogue(networks, spec.model), spec.model, settings))
+    return CatalogueRestore(FaceRestore(catalogue_of(networks, spec.model), spec.model, settings))
 
 
 def _upscale(spec: ProcessorSpec, networks: Networks) -> FrameProcessor:
-    return FrameUpscale(_catalogue(networks, spec.model), spec.model, UpscaleSettings.model_validate(spec.settings))
-
-
-def _catalogue(networks: object, model: str) -> Loads:
-    if not isinstance(networks, Loads):
-        raise RecipeError(
-            "The networks given here are not those of a catalogue.",
-            where=f"model {model!r}",
-            do="Give the pipeline farm.inference.session.Models.",
-        )
-    return networks
+    return FrameUpscale(catalogue_of(networks, spec.model), spec.model, UpscaleSettings.model_validate(spec.settings))
 
 
 REGISTRY: MappingOf[str, FaceMaker] = {SWAP: _swap, RESTORE: _restore}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from farm.errors import PolicyError, RecipeError
+from farm.faces.finder import check_detector, detect_settings
 from farm.faces.neural_contract import check_contract
 from farm.faces.neural_settings import NeuralSettings
 from farm.faces.processors import check_settings, settings_of
@@ -22,15 +23,20 @@ def check_recipe(recipe: Recipe, deployment: Deployment, allowed_licences: Itera
     checksum nobody knows, weights that are neither on this machine nor in the farm's store.
     """
     check_settings(recipe)
+    detector = recipe.detector.model if recipe.changes_faces else None
+    if detector is not None:
+        detect_settings(recipe.detector)
+        check_detector(deployment.catalogue.spec(detector))
     policy = LicencePolicy.of(allowed_licences, deployment.acceptances.by_name())
     for processor in recipe.processors:
         check_contract(deployment.catalogue.spec(processor.model), settings_of(processor))
-        for name, precision in models_of(processor):
-            for spec in deployment.catalogue.with_needs(name):
-                _check_built(spec)
-                policy.check(spec)
-                if not spec.builtin:
-                    _check_weights(spec, precision if spec.name == name else None, deployment)
+    wanted = [model for processor in recipe.processors for model in models_of(processor)]
+    for name, precision in [*([(detector, None)] if detector else []), *wanted]:
+        for spec in deployment.catalogue.with_needs(name):
+            _check_built(spec)
+            policy.check(spec)
+            if not spec.builtin:
+                _check_weights(spec, precision if spec.name == name else None, deployment)
 
 
 def models_of(processor: ProcessorSpec) -> Iterator[tuple[str, str | None]]:

@@ -9,19 +9,21 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.detect import Detection, Detector, overlap
+from farm.faces.detect import Detection, overlap
 from farm.faces.embed import Embedder, Embedding
 from farm.faces.eyes import iris_colour
+from farm.faces.finder import open_finder
 from farm.faces.geometry import Affine, apply, five_points, invert
 from farm.faces.hands import Hand, HandFinder
 from farm.faces.landmarks import Landmarker, Landmarks
 from farm.faces.mesh import VERTICES
-from farm.faces.network import DETECTOR, EMBEDDER, HANDS, LANDMARKER, PALMS, Networks
+from farm.faces.network import EMBEDDER, HANDS, LANDMARKER, PALMS, Networks
 from farm.faces.texture import Mask, Texture, skin, unwrap
 from farm.media.colour import region_to_rgb, upright_preview
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.media.preview import shown_size
+from farm.recipe import DetectorSpec
 
 PREVIEW = 1280
 """Longest side of the picture in which faces are looked for; the detector sees half of it."""
@@ -95,10 +97,19 @@ class FrameView:
 class Analyst:
     """Makes frame views. Every method is a pure function of the frame given, so frames may be seen in any order."""
 
-    def __init__(self, networks: Networks, facts: PlateFacts, *, smallest: float = 16.0, hands: bool = True) -> None:
+    def __init__(
+        self,
+        networks: Networks,
+        facts: PlateFacts,
+        *,
+        detector: DetectorSpec | None = None,
+        smallest: float = 16.0,
+        hands: bool = True,
+    ) -> None:
         self._facts = facts
         self._smallest = smallest
-        self._detector = Detector(networks.load(DETECTOR))
+        self._find = open_finder(detector or DetectorSpec(), networks)
+        self._side = self._find.preview_side(PREVIEW)
         self._landmarker = Landmarker(networks.load(LANDMARKER))
         self._embedder = Embedder(networks.load(EMBEDDER))
         self._hands = HandFinder(networks.load(PALMS), networks.load(HANDS)) if hands else None
@@ -107,9 +118,10 @@ class Analyst:
         """All faces of a frame; with `embed` and `hands` each with its embedding and the hands near it."""
         view = self._empty(frame)
         preview = view.preview
-        for found in self._detector(preview):
+        shrunk = max(shown_size(frame, self._facts)) / max(preview.shape[:2])
+        for found in self._find(preview, shrunk):
             marks = self._landmarker(preview, found)
-            if found.size >= self._smallest and marks.presence >= _MIN_PRESENCE:
+            if found.size * shrunk >= self._smallest and marks.presence >= _MIN_PRESENCE:
                 view.faces.append(self._face(view, marks, found))
         _drop_doubles(view.faces)
         _mark_crowds(view.faces)
@@ -134,7 +146,7 @@ class Analyst:
         return view
 
     def _empty(self, frame: Frame) -> FrameView:
-        preview, affine = upright_preview(frame, self._facts, PREVIEW)
+        preview, affine = upright_preview(frame, self._facts, self._side)
         small = cv2.resize(cv2.cvtColor(preview, cv2.COLOR_BGR2GRAY), _SMALL, interpolation=cv2.INTER_AREA)
         grey = small.astype(np.float32) / np.float32(255)
         return FrameView(frame, preview, np.asarray(affine, np.float64), grey, [])

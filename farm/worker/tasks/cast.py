@@ -48,7 +48,7 @@ def cast(context: TaskContext) -> CastResult:
 
 def _observations(context: TaskContext, timeline: Timeline, samples: range) -> Iterator[FaceObservation]:
     facts = context.facts()
-    analyst = Analyst(context.toolbox.models(), facts, hands=False)
+    analyst = Analyst(context.toolbox.models(), facts, detector=context.claim.job.recipe.detector, hands=False)
     for chunk in context.claim.chunks:
         path = context.folder / "segment"
         context.store.get_file(chunk.segment_key, path)
