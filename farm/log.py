@@ -7,6 +7,7 @@ words with its facts as fields. `bind` gives every later line of this context (t
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +91,38 @@ def configure(
 
 _to_stdlib = structlog.stdlib.ProcessorFormatter.wrap_for_formatter
 _drop_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+
+
+def line_formatter() -> logging.Formatter:
+    """Plain lines without colours, for a log that people read as a file."""
+    chain = processors(json=False)
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=chain[:-2], processors=[_drop_meta, *chain[-2:]])
+
+
+# Each has to take a time that grows with the text's length and no faster: the text may be anybody's.
+_QUOTED_PATH = re.compile(r"""(['"])(/[^'"\n]*)\1""")
+_URL = re.compile(r"\b([a-z][a-z0-9+.-]{1,20})://[^\s'\"]+", re.IGNORECASE)
+_BARE_PATH = re.compile(r"(?<![\w.\]/-])/(?:[\w.@%+~=-]+/)+[\w.@%+~=-]*")
+_SECRET = re.compile(r"(?i)\b(bearer|token|secret|password|passwd|authorization)(['\"]?\s*[:= ]\s*)\S+")
+_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{1,100}")
+_OWN_CODE = re.compile(r".*/((?:farm|site-packages|lib/python3\.\d+)/.+)")
+
+
+def scrubbed(text: str) -> str:
+    """Free text, such as a library's message or a traceback, without file names, addresses and secrets.
+
+    Places in the farm's own and its libraries' code stay, without the folder that they were installed in.
+    """
+    text = _URL.sub(rf"\1://{REDACTED}", text)
+    text = _QUOTED_PATH.sub(lambda found: f"{found[1]}{_without_folder(found[2])}{found[1]}", text)
+    text = _BARE_PATH.sub(lambda found: _without_folder(found[0]), text)
+    text = _SECRET.sub(rf"\1\2{REDACTED}", text)
+    return _MAIL.sub(REDACTED, text)
+
+
+def _without_folder(path: str) -> str:
+    own = _OWN_CODE.fullmatch(path)
+    return own[1] if own and own[1].endswith((".py", ".so")) else REDACTED
 
 
 def bind(**ids: str | int | None) -> None:

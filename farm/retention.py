@@ -26,6 +26,7 @@ PARTS = {
     "working": ("segments/", "timelines/", "chunks/", "previews/"),
     "inputs": ("plate", "pictures/", "identities/", "cast"),
     "deliverables": ("merges/",),
+    "logs": ("logs/",),
 }
 """What lies under a job's prefix, by how long it is kept."""
 
@@ -48,6 +49,7 @@ def ages(settings: Settings) -> dict[str, timedelta]:
         "working": settings.retain_working_days,
         "inputs": settings.retain_inputs_days,
         "deliverables": settings.retain_deliverables_days,
+        "logs": settings.retain_log_days,
     }
     return {part: timedelta(days=value) for part, value in days.items() if value is not None}
 

@@ -9,7 +9,20 @@ from apiflask import APIFlask
 
 from farm import __version__
 from farm import log as farm_log
-from farm.api import casting, downloads, guard, info, jobs, metrics, openapi, operating, pages, problems, requests_log
+from farm.api import (
+    attempts,
+    casting,
+    downloads,
+    guard,
+    info,
+    jobs,
+    metrics,
+    openapi,
+    operating,
+    pages,
+    problems,
+    requests_log,
+)
 from farm.api.intake import FarmRequest
 from farm.api.services import Services
 from farm.settings import Settings, load_settings
@@ -47,7 +60,7 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
     watch.register(app)
     app.extensions["farm_metrics"] = metrics.register(app)
     problems.register(app)
-    for blueprint in (jobs.bp, casting.bp, operating.bp, downloads.bp, info.bp):
+    for blueprint in (jobs.bp, attempts.bp, casting.bp, operating.bp, downloads.bp, info.bp):
         app.register_blueprint(blueprint)
     for plain in (downloads.objects, info.health, pages.bp):
         app.register_blueprint(plain)

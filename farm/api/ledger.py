@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from farm import jobs
 from farm.api.schemas import (
+    AttemptOut,
     ChunkOut,
     DeliverableOut,
     EventOut,
@@ -93,6 +94,15 @@ class PostgresLedger:
             if not found:
                 views.job_view(session, job_id)
             return [chunk_out(view) for view in found]
+
+        return transact(self._sessions, read)
+
+    def attempts(self, job_id: str) -> list[AttemptOut]:
+        def read(session: Session) -> list[AttemptOut]:
+            found = views.attempts(session, job_id)
+            if not found:
+                views.job_view(session, job_id)
+            return [AttemptOut.model_validate(view.model_dump() | {"worker": view.worker_id}) for view in found]
 
         return transact(self._sessions, read)
 
@@ -186,7 +196,14 @@ def job_out(view: JobView, *, why: str = "", warnings: tuple[WarningOut, ...] = 
             chunks_total=at.chunks_total or None,
             fps=at.fps,
             eta_seconds=at.eta_seconds,
+            eta_error=at.eta_error,
         ),
+        project=view.project,
+        owner=view.owner,
+        batch=view.batch,
+        deadline=view.deadline,
+        gpu_seconds=view.gpu_seconds,
+        cost=view.cost,
         warnings=list(warnings),
         plate=view.plate_facts,
         cast=view.cast_members,

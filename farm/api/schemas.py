@@ -56,7 +56,10 @@ class JobIn(_In):
 
 
 class Progress(BaseModel):
-    """How far a job is. Frames are frames of the plate; `fps` is measured, `eta_seconds` follows from it."""
+    """How far a job is. Frames are frames of the plate; `fps` is measured, `eta_seconds` follows from it.
+
+    `eta_error` is the standard error of `eta_seconds`, once two chunks have told how much their rates differ.
+    """
 
     frames_done: int = 0
     frames_total: int | None = None
@@ -64,6 +67,7 @@ class Progress(BaseModel):
     chunks_total: int | None = None
     fps: float | None = None
     eta_seconds: float | None = None
+    eta_error: float | None = None
 
 
 class DeliverableOut(BaseModel):
@@ -83,7 +87,10 @@ class WarningOut(BaseModel):
 
 
 class JobOut(BaseModel):
-    """A job as it stands. `reason` says why it is in this state, `why` what happens just now, or why nothing."""
+    """A job as it stands. `reason` says why it is in this state, `why` what happens just now, or why nothing.
+
+    `cost` is money by the rates of its workers, None where none of them has one.
+    """
 
     id: str
     state: str
@@ -98,6 +105,12 @@ class JobOut(BaseModel):
     deadline: datetime | None = None
     tags: list[str] = []
     progress: Progress = Progress()
+    project: str = "default"
+    owner: str = ""
+    batch: str | None = None
+    deadline: datetime | None = None
+    gpu_seconds: float = 0
+    cost: float | None = None
     warnings: list[WarningOut] = []
     plate: dict[str, Any] | None = None
     cast: list[dict[str, Any]] | None = None
@@ -144,6 +157,45 @@ class ChunkOut(BaseModel):
 
 class ChunkList(BaseModel):
     items: list[ChunkOut]
+
+
+class AttemptOut(BaseModel):
+    """One try by one slot: what it used (`environment`), and why it ended.
+
+    `error` is for a person; `cause` says which error was at the bottom and where in the code. `cost` is money, where
+    the worker has a rate.
+    """
+
+    id: str
+    task_id: str
+    kind: str
+    position: int
+    number: int
+    worker: str
+    state: str
+    frames_done: int = 0
+    fps: float | None = None
+    note: str = ""
+    error_class: str | None = None
+    error: str | None = None
+    cause: str | None = None
+    environment: dict[str, Any] = {}
+    gpu_seconds: float = 0
+    cost: float | None = None
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+class AttemptList(BaseModel):
+    items: list[AttemptOut]
+
+
+class LogPart(BaseModel):
+    """Text of a log; `next` is the offset (bytes) of what follows. `ended`: nothing more will come."""
+
+    text: str
+    next: int
+    ended: bool
 
 
 class EventOut(BaseModel):

@@ -11,7 +11,7 @@ from flask import current_app
 
 from farm.api.live import Gate
 from farm.api.operations import Operations
-from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
+from farm.api.schemas import AttemptOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.jobs.request import JobRequest
 from farm.media.facts import PlateFacts
 from farm.permits import Permits
@@ -71,6 +71,8 @@ class Ledger(Protocol):
     def jobs(self, query: JobQuery) -> JobPage: ...
 
     def chunks(self, job_id: str) -> list[ChunkOut]: ...
+
+    def attempts(self, job_id: str) -> list[AttemptOut]: ...
 
     def workers(self) -> list[WorkerOut]: ...
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -33,7 +31,7 @@ from farm.settings import Settings
 from farm.store.factory import open_store, url_signer
 from farm.store.folder import FolderStore
 from farm.wakeups import Wakeups
-from farm.worker.scratch import Scratch
+from farm.worker.scratch import Scratch, scratch_root
 
 # Threads that live views never get, so that the rest of the API always answers.
 _SPARE_THREADS = 4
@@ -82,8 +80,7 @@ def scratch_folder(settings: Settings, store_root: Path | None) -> Path:
     """Where uploads arrive: beside the store, whose disk must take them anyway; else where the settings say."""
     if store_root is not None:
         return store_root.parent / "incoming"
-    base = settings.scratch or Path(tempfile.gettempdir()) / f"facefarm-{os.getuid()}"
-    return base / "incoming"
+    return scratch_root(settings) / "incoming"
 
 
 class FaceChecker:

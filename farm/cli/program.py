@@ -41,6 +41,7 @@ _COMMANDS = {
     "workers": "farm.cli.workers:workers",
     "live": "farm.cli.live:live",
     "worker": "farm.cli.operations:worker",
+    "logs": "farm.cli.logs:logs",
     "projects": "farm.cli.operations:projects",
     "project": "farm.cli.operations:project",
     "webhooks": "farm.cli.operations:webhooks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -33,10 +33,12 @@ def fail(
     policy: Policy = DEFAULT,
     *,
     environment: dict[str, Any] | None = None,
+    cause: str = "",
 ) -> TaskState:
     """Report that an attempt ended without a result; the state of its task afterwards.
 
-    `message` is for a person: what went wrong, where (chunk, frame, file), what to do. INTERRUPTED hands the task back
+    `message` is for a person: what went wrong, where (chunk, frame, file), what to do; `cause` says which error it was
+    at the bottom, and where in the code. INTERRUPTED hands the task back
     (drain, pause, cancel) at no cost. A repetition changes nothing. StaleLeaseError: the lease no longer holds, there
     is nothing to report.
     """
@@ -45,7 +47,7 @@ def fail(
     if held.again:
         return held.task.state
     attempt = held.attempt
-    attempt.error_class, attempt.error = error_class.value, message
+    attempt.error_class, attempt.error, attempt.cause = error_class.value, message, cause or None
     attempt.environment = attempt.environment | (environment or {})
     free = error_class in _FREE
     moves.end_attempt(
@@ -78,6 +80,15 @@ def expire(session: Session, lease: Lease, policy: Policy = DEFAULT) -> bool:
         reason = f"Worker {attempt.worker_id} made no progress for {policy.stuck_seconds:.0f} s."
     _lose(session, held, reason, policy)
     return True
+
+
+def note_cause(session: Session, attempt_id: str, cause: str) -> None:
+    """Say of an attempt that ended without a word what its log says of that; what it reported itself stands."""
+    session.execute(
+        update(Attempt)
+        .where(Attempt.id == attempt_id, Attempt.cause.is_(None), Attempt.state != AttemptState.DONE)
+        .values(cause=cause)
+    )
 
 
 def lose(session: Session, lease: Lease, reason: str, policy: Policy = DEFAULT) -> bool:

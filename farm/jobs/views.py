@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from farm.db.tables import (
     Attempt,
+    Batch,
     Block,
     Chunk,
     Deliverable,
@@ -64,7 +65,7 @@ class JobView(View):
     mapping: dict[str, Any] | None
     cast_key: str | None
     cast_members: list[dict[str, Any]] | None
-    batch_id: str | None
+    batch: str | None
     deadline: datetime | None
     gpu_seconds: float
     cost: float | None
@@ -113,8 +114,10 @@ class AttemptView(View):
     note: str
     error_class: str | None
     error: str | None
+    cause: str | None
     environment: dict[str, Any]
     gpu_seconds: float
+    cost: float | None
     started_at: datetime
     ended_at: datetime | None
 
@@ -190,7 +193,7 @@ def list_jobs(
     *,
     states: Sequence[JobState] | None = None,
     project: str | None = None,
-    batch_id: str | None = None,
+    batch: str | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> Page:
@@ -200,8 +203,8 @@ def list_jobs(
         wanted = wanted.where(Job.state.in_(states))
     if project is not None:
         wanted = wanted.where(Project.name == project)
-    if batch_id is not None:
-        wanted = wanted.where(Job.batch_id == batch_id)
+    if batch is not None:
+        wanted = wanted.where(Batch.name == batch)
     if before is not None:
         wanted = wanted.where(Job.seq < before)
     found = _views(session, wanted)
@@ -262,16 +265,19 @@ def chunk_reports(session: Session, job_id: str) -> list[dict[str, Any]]:
 def attempts(session: Session, job_id: str, *, limit: int = 1000) -> list[AttemptView]:
     """The attempts of a job, newest first."""
     rows = session.execute(
-        select(Attempt, Task.kind, Task.position)
+        select(Attempt, Task.kind, Task.position, (Attempt.gpu_seconds * Worker.rate / 3600).label("cost"))
         .join(Task, Task.id == Attempt.task_id)
+        .outerjoin(Worker, Worker.id == Attempt.worker_id)
         .where(Attempt.job_id == job_id)
         .order_by(Attempt.started_at.desc())
         .limit(limit)
     )
-    names = set(AttemptView.model_fields) - {"kind", "position"}
+    names = set(AttemptView.model_fields) - {"kind", "position", "cost"}
     return [
-        AttemptView.model_validate({n: getattr(a, n) for n in names} | {"kind": str(kind), "position": position})
-        for a, kind, position in rows
+        AttemptView.model_validate(
+            {n: getattr(a, n) for n in names} | {"kind": str(kind), "position": position, "cost": cost}
+        )
+        for a, kind, position, cost in rows
     ]
 
 
@@ -309,16 +315,22 @@ def workers(session: Session) -> list[WorkerView]:
     ]
 
 
-def _jobs() -> Select[tuple[Job, str, str, dict[str, Any] | None, int | None]]:
+_Jobs = Select[tuple[Job, str, str, str | None, dict[str, Any] | None, int | None]]
+
+
+def _jobs() -> _Jobs:
     return (
-        select(Job, Project.name, Submitter.owner, Plate.facts, Plate.frames)
+        select(Job, Project.name, Submitter.owner, Batch.name, Plate.facts, Plate.frames)
         .join(Project, Project.id == Job.project_id)
         .join(Submitter, Submitter.id == Job.submitter_id)
         .join(Plate, Plate.job_id == Job.id)
+        .outerjoin(Batch, Batch.id == Job.batch_id)
     )
 
 
-def _views(session: Session, wanted: Select[tuple[Job, str, str, dict[str, Any] | None, int | None]]) -> list[JobView]:
+def _views(
+    session: Session, wanted: Select[tuple[Job, str, str, str | None, dict[str, Any] | None, int | None]]
+) -> list[JobView]:
     rows = session.execute(wanted).all()
     ids = [job.id for job, *_ in rows]
     progress = progress_of(session, {job.id: frames for job, *_, frames in rows})
@@ -336,6 +348,7 @@ def _views(session: Session, wanted: Select[tuple[Job, str, str, dict[str, Any] 
             | {
                 "project": project,
                 "owner": owner,
+                "batch": batch,
                 "plate_facts": facts,
                 "cost": costs.get(job.id),
                 "error_class": errors.get(job.id),
@@ -343,7 +356,7 @@ def _views(session: Session, wanted: Select[tuple[Job, str, str, dict[str, Any] 
                 "deliverables": made.get(job.id, []),
             }
         )
-        for job, project, owner, facts, _ in rows
+        for job, project, owner, batch, facts, _ in rows
     ]
 
 

@@ -22,11 +22,15 @@ from farm.db.engine import Sessions, make_engine, make_sessions
 from farm.db.enums import RequestedState
 from farm.errors import PolicyError
 from farm.settings import PREFIX, Settings, load_settings, required
+from farm.store.factory import open_store
+from farm.worker.attempt_log import AttemptLogs
 from farm.worker.devices import Card, find_cards, load_nvml
 from farm.worker.leaving import Goodbye, drain, watch
+from farm.worker.leftovers import Leftovers
 from farm.worker.notice import make_notice
 from farm.worker.plan_slots import room_mib
 from farm.worker.registry import Registration
+from farm.worker.scratch import LOGS, scratch_root
 from farm.worker.telemetry import serve_telemetry
 
 log = structlog.get_logger(__name__)
@@ -206,10 +210,11 @@ def main() -> int:
     if nvml is not None and settings.worker_metrics_port:
         serve_telemetry(nvml, settings.worker_metrics_port)
     plans = plan_workers(settings, cards, host=socket.gethostname(), cores=len(os.sched_getaffinity(0)))
+    leftovers = Leftovers(sessions, AttemptLogs(scratch_root(settings) / LOGS, open_store(settings)))
     workers: list[Running] = []
     try:
         workers += [Running(plan, sessions, settings) for plan in plans]
-        goodbye = watch(workers, stop, make_notice(settings.preemption))
+        goodbye = watch(workers, stop, make_notice(settings.preemption), leftovers.send)
     except PolicyError as error:
         log.error("this farm does not take the worker", error=str(error))
         drain(workers, Goodbye("It is not registered.", 0.0))

@@ -98,8 +98,8 @@ class Control:
             with suppress(StaleLeaseError):
                 self.fail(followed.claim.lease, ErrorClass.INTERRUPTED, "The worker leaves.")
 
-    def fail(self, lease: Lease, error_class: str, message: str) -> None:
-        self._insist(lambda session: jobs.fail(session, lease, error_class, message, self._policy))
+    def fail(self, lease: Lease, error_class: str, message: str, *, cause: str = "") -> None:
+        self._insist(lambda session: jobs.fail(session, lease, error_class, message, self._policy, cause=cause))
 
     def replan(self, lease: Lease, reason: str) -> None:
         """Ask for a plan by full decode; InputError when the job already has one."""

@@ -41,11 +41,18 @@ class Goodbye:
     seconds: float | None = None
 
 
-def watch(workers: Sequence[Leaver], stop: threading.Event, notice: Notice, seconds: float = TEND_SECONDS) -> Goodbye:
-    """Tend the workers until the program is told to stop or a notice comes."""
+def watch(
+    workers: Sequence[Leaver],
+    stop: threading.Event,
+    notice: Notice,
+    chore: Callable[[], object],
+    seconds: float = TEND_SECONDS,
+) -> Goodbye:
+    """Tend the workers, and do the `chore`, until the program is told to stop or a notice comes."""
     while True:
         for worker in workers:
             worker.tend()
+        chore()
         if stop.wait(seconds):
             return Goodbye("It was told to stop.")
         left = notice.seconds_left()

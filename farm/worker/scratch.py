@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+
+from farm.settings import Settings
+
+LOGS = "logs"
+"""The folder of attempts' logs below the scratch folder."""
+
+
+def scratch_root(settings: Settings) -> Path:
+    """Where this machine's workers keep files while tasks run."""
+    return settings.scratch or Path(tempfile.gettempdir()) / f"facefarm-{os.getuid()}"
 
 
 class Scratch:
@@ -21,7 +32,7 @@ class Scratch:
     @contextmanager
     def folder(self, attempt_id: str) -> Iterator[Path]:
         """An empty folder that is removed with all it holds at the end, whatever happens."""
-        path = self._root / f"{_process_name(os.getpid())}.{attempt_id}"
+        path = self._root / f"{process_name(os.getpid())}.{attempt_id}"
         path.mkdir(mode=0o700)
         try:
             yield path
@@ -34,13 +45,14 @@ class Scratch:
         for path in self._root.iterdir():
             process = path.name.partition(".")[0]
             pid = process.partition("-")[0]
-            if pid.isdigit() and process != _process_name(int(pid)):
+            if pid.isdigit() and process != process_name(int(pid)):
                 shutil.rmtree(path, ignore_errors=True)
                 swept += 1
         return swept
 
 
-def _process_name(pid: int) -> str:
+def process_name(pid: int) -> str:
+    """Of one process for good: ids are used again."""
     try:
         return f"{pid}-{int(psutil.Process(pid).create_time() * 100)}"
     except psutil.NoSuchProcess:

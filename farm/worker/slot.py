@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import structlog
 
@@ -21,9 +19,10 @@ from farm.log import bound
 from farm.settings import Settings, required
 from farm.store.base import Store
 from farm.store.factory import open_store
+from farm.worker.attempt_log import AttemptLog, AttemptLogs, LogKey, cause_of
 from farm.worker.control import Control
 from farm.worker.heartbeat import Beat, Heartbeat
-from farm.worker.scratch import Scratch
+from farm.worker.scratch import LOGS, Scratch, scratch_root
 from farm.worker.task import TaskContext
 from farm.worker.tasks import run_task
 from farm.worker.toolbox import Toolbox
@@ -44,6 +43,7 @@ class Slot:
         scratch: Scratch,
         toolbox: Toolbox,
         settings: Settings,
+        logs: AttemptLogs,
         *,
         draining: Callable[[], bool],
         exit_process: Callable[[int], object] = os._exit,
@@ -54,6 +54,7 @@ class Slot:
         self._scratch = scratch
         self._toolbox = toolbox
         self._settings = settings
+        self._logs = logs
         self._draining = draining
         self._exit_process = exit_process
         self._drains_since: float | None = None
@@ -63,7 +64,8 @@ class Slot:
         """The slot of this process, by the settings. Touches no card: that comes with the first model."""
         url = required(settings, "database_url")
         engine = make_engine(url, application="farm-worker", pool_size=2)
-        scratch = Scratch(settings.scratch or Path(tempfile.gettempdir()) / f"facefarm-{os.getuid()}")
+        root = scratch_root(settings)
+        scratch = Scratch(root)
         scratch.sweep()
         store = open_store(settings)
         policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
@@ -80,6 +82,7 @@ class Slot:
             scratch,
             Toolbox(settings, store),
             settings,
+            AttemptLogs(root / LOGS, store),
             draining=draining,
         )
 
@@ -98,13 +101,15 @@ class Slot:
     def _run(self, claim: Claim) -> None:
         lease = claim.lease
         ids = {"job": lease.job_id, "task": lease.task_id, "attempt": lease.attempt_id, "kind": str(claim.kind)}
-        with bound(**ids), self._scratch.folder(lease.attempt_id) as folder:
+        key = LogKey(lease.job_id, lease.task_id, lease.attempt_id)
+        with bound(**ids), self._scratch.folder(lease.attempt_id) as folder, self._logs.keeping(key) as kept:
             log.info("task claimed", position=claim.position, number=claim.number)
             heartbeat = self._heartbeat(claim)
             task = TaskContext(claim, self._control, self._store, self._toolbox, folder, heartbeat, self._settings)
             try:
                 with heartbeat:
                     result = run_task(task)
+                    kept.send()
                     self._control.finish(lease, result, None if self._draining() else self._offer)
                 log.info("task done")
             except StaleLeaseError as error:
@@ -114,9 +119,9 @@ class Slot:
                 with suppress(StaleLeaseError):  # a job that is paused or cancelled waits to hear that this has stopped
                     self._control.fail(lease, ErrorClass.INTERRUPTED, str(error))
             except PlanMismatchError as error:
-                self._plan_again(claim, error)
+                self._plan_again(claim, error, kept)
             except Exception as error:
-                self._report(claim, error)
+                self._report(claim, error, kept)
                 if is_poisoned(error):
                     # Every later call on the card would fail too; the pool starts a new process in this one's place.
                     log.error("the card's context is lost; this process ends", exit_code=EXIT_POISONED)
@@ -137,14 +142,14 @@ class Slot:
             self._drains_since = time.monotonic()
         return time.monotonic() - self._drains_since >= self._settings.drain_seconds
 
-    def _plan_again(self, claim: Claim, mismatch: PlanMismatchError) -> None:
+    def _plan_again(self, claim: Claim, mismatch: PlanMismatchError, kept: AttemptLog) -> None:
         log.warning("the plan does not fit the plate; it is planned again by decoding", error=str(mismatch))
         try:
             self._control.replan(claim.lease, str(mismatch))
         except StaleLeaseError:
             pass  # it is somebody else's by now
         except InputError as error:
-            self._report(claim, error)
+            self._report(claim, error, kept)
 
     def _rendered_again(self, claim: Claim, error: LostResultError) -> bool:
         """Whether the lost chunk is rendered again, or the merge is somebody else's by now."""
@@ -156,14 +161,15 @@ class Slot:
             log.warning("the result of a chunk is lost; it is rendered again", error=str(error))
         return again
 
-    def _report(self, claim: Claim, error: Exception) -> None:
+    def _report(self, claim: Claim, error: Exception, kept: AttemptLog) -> None:
         if isinstance(error, LostResultError) and self._rendered_again(claim, error):
             return
         error_class = classify(error)
         if error_class is ErrorClass.UNKNOWN:
             log.exception("task failed")
         else:
-            log.warning("task failed", error_class=str(error_class), error=str(error))
+            log.warning("task failed", error_class=str(error_class), error=str(error), cause=cause_of(error))
+        kept.send()
         message = str(error) if isinstance(error, FarmError) else f"{type(error).__name__}: {error}"
         with suppress(StaleLeaseError):  # then there is nothing to report any more
-            self._control.fail(claim.lease, error_class, message)
+            self._control.fail(claim.lease, error_class, message, cause=cause_of(error))

@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from farm.api.live import Gate
-from farm.api.schemas import ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
+from farm.api.schemas import AttemptOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.api.services import CastRecord, Placed, Services, StoredFile
 from farm.errors import ConflictError, InputError, NotFoundError
 from farm.faces.readiness import check_recipe
@@ -39,6 +39,7 @@ class FakeLedger:
     chunk_views: dict[str, list[ChunkOut]] = field(default_factory=dict)
     casts: dict[str, CastRecord] = field(default_factory=dict)
     chunk_reports: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    tries: dict[str, list[AttemptOut]] = field(default_factory=dict)
     fail_with: Exception | None = None
     commit_unheard: bool = False
 
@@ -94,6 +95,10 @@ class FakeLedger:
     def chunks(self, job_id: str) -> list[ChunkOut]:
         self.job(job_id)
         return self.chunk_views.get(job_id, [])
+
+    def attempts(self, job_id: str) -> list[AttemptOut]:
+        self.job(job_id)
+        return self.tries.get(job_id, [])
 
     def workers(self) -> list[WorkerOut]:
         return []

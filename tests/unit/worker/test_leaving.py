@@ -54,14 +54,14 @@ class Soon:
 
 def test_a_notice_ends_the_watch() -> None:
     worker = FakeWorker(Clock(), 0)
-    goodbye = watch([worker], threading.Event(), Soon(), seconds=0)
+    goodbye = watch([worker], threading.Event(), Soon(), lambda: None, seconds=0)
     assert (goodbye.seconds, worker.done) == (120.0, ["tend"] * 3)
 
 
 def test_a_signal_ends_the_watch() -> None:
     told = threading.Event()
     told.set()
-    assert watch([FakeWorker(Clock(), 0)], told, NoNotice(), seconds=0).seconds is None
+    assert watch([FakeWorker(Clock(), 0)], told, NoNotice(), lambda: None, seconds=0).seconds is None
 
 
 def test_a_worker_that_is_told_to_stop_may_take_its_time() -> None:

@@ -11,6 +11,8 @@ import pytest
 import farm.worker.slot as slot_module
 from farm.errors import ErrorClass, FarmError, InfrastructureError, OutOfMemoryError
 from farm.inference.bound import PoisonedContextError
+from farm.store.memory import MemoryStore
+from farm.worker.attempt_log import AttemptLogs
 from farm.worker.scratch import Scratch
 from farm.worker.slot import EXIT_POISONED, Slot
 
@@ -20,6 +22,7 @@ class _Control:
 
     def __init__(self) -> None:
         self.failed: list[ErrorClass] = []
+        self.causes: list[str] = []
         lease = SimpleNamespace(job_id="j", task_id="t", attempt_id="a", heartbeat_seconds=60)
         self._claims: list[Any] = [SimpleNamespace(lease=lease, kind="render", position=0, number=1)]
 
@@ -32,8 +35,9 @@ class _Control:
     def finish(self, *_: Any) -> None:
         raise AssertionError("A task that broke was called finished.")
 
-    def fail(self, _: Any, error_class: ErrorClass, __: str) -> None:
+    def fail(self, _: Any, error_class: ErrorClass, __: str, *, cause: str) -> None:
         self.failed.append(error_class)
+        self.causes.append(cause)
 
 
 def _run(error: FarmError, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[ErrorClass], list[int]]:
@@ -44,9 +48,13 @@ def _run(error: FarmError, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tup
     control: Any = _Control()
     nothing: Any = SimpleNamespace(drain_seconds=0)
     exits: list[int] = []
+    logs = AttemptLogs(folder / "logs", MemoryStore())
     Slot(
-        nothing, control, nothing, Scratch(folder), nothing, nothing, draining=lambda: False, exit_process=exits.append
+        *(nothing, control, nothing, Scratch(folder), nothing, nothing, logs),
+        draining=lambda: False,
+        exit_process=exits.append,
     ).work()
+    assert control.causes[0].startswith(type(error).__name__)
     return control.failed, exits
 
 
