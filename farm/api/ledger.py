@@ -201,7 +201,6 @@ def job_out(view: JobView, *, why: str = "", warnings: tuple[WarningOut, ...] = 
         project=view.project,
         owner=view.owner,
         batch=view.batch,
-        deadline=view.deadline,
         gpu_seconds=view.gpu_seconds,
         cost=view.cost,
         warnings=list(warnings),

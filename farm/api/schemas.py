@@ -108,7 +108,6 @@ class JobOut(BaseModel):
     project: str = "default"
     owner: str = ""
     batch: str | None = None
-    deadline: datetime | None = None
     gpu_seconds: float = 0
     cost: float | None = None
     warnings: list[WarningOut] = []
