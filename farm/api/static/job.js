@@ -85,7 +85,7 @@
     chunks.forEach((chunk, i) => {
       const item = strip.children[i] || strip.appendChild(element("li"));
       const frames = chunk.last - chunk.first;
-      const label = `Chunk ${chunk.index + 1}, frames ${chunk.first} to ${chunk.last - 1}: ${words(chunk.state)}` +
+      const label = `Chunk ${chunk.index}, frames ${chunk.first} to ${chunk.last - 1}: ${words(chunk.state)}` +
         (chunk.state === "running" ? `, ${chunk.frames_done} of ${frames}` : "") + (chunk.reason ? `. ${chunk.reason}` : "");
       if (item.title === label) return;
       item.title = label;
@@ -128,10 +128,10 @@
     const item = element("li"), picture = element("img");
     item.dataset.index = index;
     item.hidden = true;
-    picture.alt = `Chunk ${Number(index) + 1}: plate and result`;
+    picture.alt = `Chunk ${index}: plate and result`;
     picture.addEventListener("load", () => { item.hidden = byId("previews-section").hidden = false; });
     picture.addEventListener("error", () => { item.hidden = true; });
-    item.append(picture, element("span", `chunk ${Number(index) + 1}`, "quiet"));
+    item.append(picture, element("span", `chunk ${index}`, "quiet"));
     return item;
   }
 
@@ -156,7 +156,7 @@
     const kind = noun === "attempt" ? data.kind : noun;
     if (kind !== "render") return noun === "attempt" ? "attempt at " + kind : noun;
     const chunks = data.positions || [data.position];
-    const named = chunks.length > 1 ? `chunks ${chunks[0] + 1} to ${chunks.at(-1) + 1}` : `chunk ${chunks[0] + 1}`;
+    const named = chunks.length > 1 ? `chunks ${chunks[0]} to ${chunks.at(-1)}` : `chunk ${chunks[0]}`;
     return noun === "attempt" ? "attempt at " + named : named;
   }
 
