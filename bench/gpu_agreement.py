@@ -11,8 +11,9 @@ from bench.gpu_encode import _joined
 from bench.gpu_material import SURFACE, identity
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.device import CudaKernels, cupy
-from farm.faces.cuda.look import Looker, similarities
+from farm.faces.cuda.look import Looker
 from farm.faces.cuda.paste import coverage, paste_plan
+from farm.faces.cuda.places import similarities
 from farm.faces.cuda.swap import Faces, SwapStep
 from farm.faces.neural_masks import box_mask
 from farm.inference import providers as ep
@@ -64,7 +65,7 @@ def _rendered(kernels: Kernels, provider: str, frames: Any, swapper: Path) -> tu
     found = looker.look(frames, FRAMES)
     step = SwapStep(kernels, SURFACE, opened(swapper, 32), swap)
     source = np.broadcast_to(identity(), (len(found), 512))
-    step.apply(frames, Faces(found.frame_of, found.five, source))
+    step.apply(frames, Faces.plain(found.frame_of, found.five, source))
     to_frame = similarities(template("arcface_128", 128), found.five)
     plan = paste_plan(SURFACE, found.frame_of, to_frame, 128)
-    return kernels.download(frames), coverage(SURFACE, plan, FRAMES, box_mask(128)[0])
+    return kernels.download(frames), coverage(SURFACE, plan, FRAMES, box_mask(128))

@@ -15,7 +15,7 @@ from farm.faces.network import Network
 SIDE = 640
 _STRIDES = (8, 16, 32)
 _MIN_SCORE = 0.6
-_SURE_SCORE = 0.88
+SURE_SCORE = 0.88
 _MAX_OVERLAP = 0.3
 
 
@@ -58,7 +58,7 @@ class Detector:
     @property
     def sure(self) -> float:
         """The score from which a face is certain."""
-        return max(_SURE_SCORE, self._min_score)
+        return max(SURE_SCORE, self._min_score)
 
     def __call__(self, picture: NDArray[np.uint8]) -> list[Detection]:
         """Faces of a BGR picture (h, w, 3) at any in-plane rotation, largest first; see `turning`."""

@@ -13,7 +13,6 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.errors import NotFoundError
 from farm.faces.ahead import ahead
 from farm.faces.identity import PreparedIdentity
 from farm.faces.light import target_of
@@ -22,7 +21,8 @@ from farm.faces.meshwarp import Patch
 from farm.faces.network import Networks
 from farm.faces.processors import Work, processors_of
 from farm.faces.report import FaceReport, FrameReport, Outcome
-from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Track, Window
+from farm.faces.roles import Face, Roles, by_distance
+from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Window
 from farm.faces.views import Analyst, FaceView, FrameView
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
@@ -39,18 +39,6 @@ class Rendered:
     frame: Frame
     report: FrameReport
     mask: NDArray[np.uint8] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Face:
-    """A face of a frame with what its track says of it."""
-
-    track: Track
-    person: str | None
-    similarity: float | None
-    identity: str | None
-    rest: NDArray[np.float64] | None
-    refused: Outcome | None
 
 
 class FacePipeline:
@@ -74,18 +62,8 @@ class FacePipeline:
         *,
         threads: int = 2,
     ) -> None:
-        missing = sorted(cast_mapping.identities - set(identities)) if recipe.puts_in_faces else []
-        if missing:
-            raise NotFoundError(
-                f"The mapping names identities that were not given: {', '.join(missing)}.",
-                where="mapping",
-                do="Prepare them first.",
-            )
-        self._mapping = cast_mapping
-        self._identities = identities
-        self._facts = facts
+        self._roles = Roles(recipe, cast_mapping, identities, facts)
         self._threads = threads
-        self._swaps = recipe.puts_in_faces
         self._processors = processors_of(recipe, models)
         self._analyst = Analyst(models, facts, detector=recipe.detector) if self._processors.faces else None
 
@@ -167,7 +145,7 @@ class FacePipeline:
     ) -> Iterator[Rendered]:
         window = Window(analyst)
 
-        def ready() -> Iterator[tuple[FrameView, list[_Face]]]:
+        def ready() -> Iterator[tuple[FrameView, list[Face]]]:
             waiting: deque[FrameView] = deque()
             for view in chain(views, [None]):
                 if view is not None:
@@ -177,64 +155,30 @@ class FacePipeline:
                 while waiting and (view is None or view.index >= waiting[0].index + after):
                     due = waiting.popleft()
                     tracks = window.tracks(due.index)
-                    yield due, [self._decided(due, track) for track in tracks]
+                    yield due, [self._roles.face(due, track) for track in tracks]
 
-        def render(item: tuple[FrameView, list[_Face]]) -> Rendered:
+        def render(item: tuple[FrameView, list[Face]]) -> Rendered:
             return self._changed(item[0], item[1], window)
 
         yield from ahead(pool, render, ready(), depth)
 
-    def _decided(self, view: FrameView, track: Track) -> _Face:
-        """Whose face it is and who is to be put in."""
-        person, similarity = self._mapping.who(track.embedding())
-        if not self._swaps:
-            kept = self._kept(view, track)
-            return _Face(track, person.id if person is not None else None, None, None, None, kept)
-        identity = person.identity if person is not None else self._mapping.everyone
-        if identity is None:
-            known = person is not None or not any(p.identity for p in self._mapping.people)
-            refused: Outcome | None = Outcome.NOT_MAPPED if known else Outcome.BELOW_THRESHOLD
-        else:
-            refused = self._kept(view, track)
-        return _Face(
-            track=track,
-            person=person.id if person is not None else None,
-            similarity=round(similarity, 4) if self._mapping.people else None,
-            identity=identity,
-            rest=person.rest if person is not None else None,
-            refused=refused,
-        )
-
-    def _kept(self, view: FrameView, track: Track) -> Outcome | None:
-        """Why the face stays where it is, by its time and its place."""
-        return self._mapping.refusal(self._seconds(view.frame), view.shown(track.here.centre, self._facts))
-
-    def _changed(self, view: FrameView, faces: list[_Face], window: Window) -> Rendered:
+    def _changed(self, view: FrameView, faces: list[Face], window: Window) -> Rendered:
         frame = view.frame
         mask: NDArray[np.uint8] | None = None
         reports: list[FaceReport] = []
-        # Farther faces first: where two overlap, the nearer one, which is larger, lies on top.
-        for face in sorted(faces, key=lambda f: f.track.here.size):
+        for face in by_distance(faces):
             outcome = face.refused
             if outcome is None:
                 outcome, patches = self._processed(frame, face, window)
                 for patch in patches:
                     mask = _joined(mask, patch.mask, patch.box, frame)
-            box = tuple(round(float(v), 1) for v in face.track.here.box)
-            reports.append(
-                FaceReport(
-                    box=(box[0], box[1], box[2], box[3]),
-                    person=face.person,
-                    similarity=face.similarity,
-                    outcome=outcome,
-                )
-            )
+            reports.append(face.report(outcome))
         return self._finished(frame, tuple(reports), mask)
 
-    def _processed(self, frame: Frame, face: _Face, window: Window) -> tuple[Outcome, list[Patch]]:
+    def _processed(self, frame: Frame, face: Face, window: Window) -> tuple[Outcome, list[Patch]]:
         """Run the processors of faces. What was swapped stays swapped, whether a restorer suits it or not."""
-        identity = self._identities[face.identity] if face.identity is not None else None
-        work = Work(target_of(face.track, window.hands(face.track), face.rest), identity, face.identity or "")
+        target = target_of(face.track, window.hands(face.track), face.rest)
+        work = Work(target, self._roles.identity(face), face.identity or "")
         patches: list[Patch] = []
         said: Outcome | None = None
         for processor in self._processors.faces:
@@ -258,10 +202,6 @@ class FacePipeline:
         looked = self._analyst is not None
         report = FrameReport(index=index, pts=pts, faces=faces, unrestored=not restored, looked=looked)
         return Rendered(frame, report, mask)
-
-    def _seconds(self, frame: Frame) -> float:
-        video = self._facts.video
-        return float((frame.pts - (video.start_pts or 0)) * video.time_base)
 
 
 def _joined(

@@ -17,7 +17,7 @@ from farm.faces.embed import SAME_PERSON, Embedding, unit
 from farm.faces.geometry import head_pose
 from farm.faces.hands import Hand
 from farm.faces.mesh import INNER_LIPS, LEFT_EYE, OUTER_LIPS, RIGHT_EYE
-from farm.faces.views import Analyst, FaceView, FrameView
+from farm.faces.views import CloseUp, FaceView, FrameView
 
 BEFORE = 8
 AFTER = 8
@@ -25,7 +25,7 @@ EMBED_EVERY = 5
 """Frames whose index is a multiple are embedded: any track of five frames holds one. Fewer than AFTER."""
 HANDS_EVERY = 3
 _GAP = 4
-_CUT = 0.12
+CUT = 0.12
 _QUICK = frozenset({*INNER_LIPS, *OUTER_LIPS, *LEFT_EYE, *RIGHT_EYE, *range(468, 478)})
 _SLOW_WEIGHTS = {
     3: np.array([-2, 3, 6, 7, 6, 3, -2]) / 21,
@@ -76,7 +76,7 @@ class Window:
     `push` frames in order; `ready` says of which frame everything is known; `tracks` gives its faces.
     """
 
-    def __init__(self, analyst: Analyst) -> None:
+    def __init__(self, analyst: CloseUp) -> None:
         self._analyst = analyst
         self._views: deque[FrameView] = deque()
         self._links: dict[int, dict[int, int]] = {}
@@ -176,7 +176,7 @@ class Window:
 
 def is_cut(first: FrameView, second: FrameView) -> bool:
     """Whether the scene changes between two neighbouring frames: their small grey copies differ all over."""
-    return float(np.median(np.abs(first.small - second.small))) > _CUT
+    return float(np.median(np.abs(first.small - second.small))) > CUT
 
 
 def links_between(first: list[FaceView], second: list[FaceView]) -> dict[int, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+>>>>>>> 1d04b39 (Look at every fourth frame in full on the card and draw the lines between; masks by face and the label as kernels)
 from dataclasses import dataclass, field
 
 import cv2
@@ -31,8 +32,11 @@ PREVIEW = 1280
 Box = tuple[int, int, int, int]
 """x0, y0, x1, y1 in the frame's coded pixels, half open."""
 
-_MIN_PRESENCE = 0.5
-_SMALL = (64, 36)
+MIN_PRESENCE = 0.5
+SMALL = (64, 36)
+"""Columns and rows of the grey copy."""
+SMALLEST = 16.0
+"""Pixels of the plate as it is shown under which a detection is no face."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,8 +47,9 @@ class FaceView:
     ----------
     box: float64[4]; points: float64[478, 3]: coded pixels of the frame (z in the same scale, smaller is nearer).
     score, presence: what the detector and the landmarker say, 0..1.
-    texture, skin: the unrolled face in the plate's own display-referred RGB, and where it is bare skin.
-    iris: float32[3] RGB of the irises, None where the eyes do not show it.
+    texture, skin: the unrolled face in the plate's own display-referred RGB, and where it is bare skin; without
+        elements where no processor of the recipe asks for them. iris: float32[3] RGB of the irises, None where the eyes
+        do not show it.
     hands: hands seen near this face. embedding: where one was made.
     crowded: another face is so near that the two may be mistaken for one another.
     starts: the embedding was made because no face of the frame before continues here.
@@ -73,15 +78,22 @@ class FaceView:
         return np.asarray(self.points[:VERTICES, :2].mean(axis=0))
 
 
+Shown = tuple[NDArray[np.uint8], Affine]
+"""An upright BGR preview (h, w, 3), no side over PREVIEW, and the map from its pixels to the frame's."""
+
+
 @dataclass(slots=True, eq=False)
 class FrameView:
-    """One frame: its upright BGR preview, the map preview → frame, a tiny grey copy for cuts, and its faces."""
+    """One frame: a tiny grey copy for cuts, its faces, and its preview, made when somebody looks at it.
+
+    `frame` may be without samples where these lie on a card.
+    """
 
     frame: Frame
-    preview: NDArray[np.uint8]
-    to_frame: Affine
     small: NDArray[np.float32]
     faces: list[FaceView]
+    show: Callable[[], Shown]
+    _shown: Shown | None = None
 
     @property
     def index(self) -> int:
@@ -93,63 +105,28 @@ class FrameView:
         width, height = shown_size(self.frame, facts)
         return float(x * width / self.preview.shape[1] - 0.5), float(y * height / self.preview.shape[0] - 0.5)
 
+    @property
+    def preview(self) -> NDArray[np.uint8]:
+        return self._looked()[0]
 
-class Analyst:
-    """Makes frame views. Every method is a pure function of the frame given, so frames may be seen in any order."""
+    @property
+    def to_frame(self) -> Affine:
+        return self._looked()[1]
 
-    def __init__(
-        self,
-        networks: Networks,
-        facts: PlateFacts,
-        *,
-        detector: DetectorSpec | None = None,
-        smallest: float = 16.0,
-        hands: bool = True,
-    ) -> None:
+    def _looked(self) -> Shown:
+        if self._shown is None:
+            self._shown = self.show()
+        return self._shown
+
+
+class CloseUp:
+    """A second look at a face or a hand whose place is about known. Pure functions of the frame given."""
+
+    def __init__(self, networks: Networks, facts: PlateFacts, *, hands: bool = True) -> None:
         self._facts = facts
-        self._smallest = smallest
-        self._find = open_finder(detector or DetectorSpec(), networks)
-        self._side = self._find.preview_side(PREVIEW)
         self._landmarker = Landmarker(networks.load(LANDMARKER))
         self._embedder = Embedder(networks.load(EMBEDDER))
         self._hands = HandFinder(networks.load(PALMS), networks.load(HANDS)) if hands else None
-
-    def look(self, frame: Frame, *, embed: bool = False, hands: bool = False) -> FrameView:
-        """All faces of a frame; with `embed` and `hands` each with its embedding and the hands near it."""
-        view = self._empty(frame)
-        preview = view.preview
-        shrunk = max(shown_size(frame, self._facts)) / max(preview.shape[:2])
-        for found in self._find(preview, shrunk):
-            marks = self._landmarker(preview, found)
-            if found.size * shrunk >= self._smallest and marks.presence >= _MIN_PRESENCE:
-                view.faces.append(self._face(view, marks, found))
-        _drop_doubles(view.faces)
-        _mark_crowds(view.faces)
-        for face in view.faces:
-            if embed or face.crowded:
-                self.embed(view, face)
-            if hands:
-                self._find_hands(view, face)
-        return view
-
-    def glance(self, frame: Frame, known: Sequence[FaceView], *, hands: bool = False) -> FrameView:
-        """The faces of a frame that are those of the one before, moved on a little: no detector is run."""
-        view = self._empty(frame)
-        view.faces.extend(face for face in (self.refind(view, old.points) for old in known) if face is not None)
-        _drop_doubles(view.faces)
-        _mark_crowds(view.faces)
-        for face in view.faces:
-            if face.crowded:
-                self.embed(view, face)
-            if hands:
-                self._find_hands(view, face)
-        return view
-
-    def _empty(self, frame: Frame) -> FrameView:
-        preview, affine = upright_preview(frame, self._facts, self._side)
-        small = cv2.resize(cv2.cvtColor(preview, cv2.COLOR_BGR2GRAY), _SMALL, interpolation=cv2.INTER_AREA)
-        grey = small.astype(np.float32) / np.float32(255)
-        return FrameView(frame, preview, np.asarray(affine, np.float64), grey, [])
 
     def embed(self, view: FrameView, face: FaceView) -> None:
         if face.embedding is None:
@@ -159,7 +136,7 @@ class Analyst:
     def refind(self, view: FrameView, points: NDArray[np.float64]) -> FaceView | None:
         """The face that should lie at `points` (478, 3; frame) although the detector missed it."""
         marks = self._landmarker.refine(view.preview, apply(invert(view.to_frame), points))
-        if marks.presence < _MIN_PRESENCE:
+        if marks.presence < MIN_PRESENCE:
             return None
         face = self._face(view, marks, None)
         face.filled = True
@@ -172,19 +149,69 @@ class Analyst:
         found = self._hands.follow(view.preview, hand.moved(invert(view.to_frame)))
         return found.moved(view.to_frame) if found else None
 
-    def _find_hands(self, view: FrameView, face: FaceView) -> None:
+    def find_hands(self, view: FrameView, face: FaceView) -> None:
         if self._hands is not None:
             points = apply(invert(view.to_frame), face.points)
             face.hands = [hand.moved(view.to_frame) for hand in self._hands(view.preview, points)]
 
     def _face(self, view: FrameView, marks: Landmarks, found: Detection | None) -> FaceView:
         placed = marks.moved(view.to_frame)
-        box = _extent(placed.points)
+        box = extent(placed.points)
         rgb, origin = _region(view.frame, box)
         local = placed.points[:, :2] - origin
         texture = unwrap(rgb, local)
         iris = iris_colour(rgb, local)
         return FaceView(box, placed.points, found.score if found else 0.0, marks.presence, texture, skin(texture), iris)
+
+
+class Analyst(CloseUp):
+    """Makes frame views. Every method is a pure function of the frame given, so frames may be seen in any order."""
+
+    def __init__(
+        self, networks: Networks, facts: PlateFacts, *, detector: DetectorSpec | None = None, hands: bool = True
+    ) -> None:
+        super().__init__(networks, facts, hands=hands)
+        self._find = open_finder(detector or DetectorSpec(), networks)
+        self._side = self._find.preview_side(PREVIEW)
+
+    def look(self, frame: Frame, *, embed: bool = False, hands: bool = False) -> FrameView:
+        """All faces of a frame; with `embed` and `hands` each with its embedding and the hands near it."""
+        view = self._empty(frame)
+        preview = view.preview
+        shrunk = max(shown_size(frame, self._facts)) / max(preview.shape[:2])
+        for found in self._find(preview, shrunk):
+            marks = self._landmarker(preview, found)
+            if found.size * shrunk >= SMALLEST and marks.presence >= MIN_PRESENCE:
+                view.faces.append(self._face(view, marks, found))
+        self._complete(view, embed=embed, hands=hands)
+        return view
+
+    def glance(self, frame: Frame, known: Sequence[FaceView], *, hands: bool = False) -> FrameView:
+        """The faces of a frame that are those of the one before, moved on a little: no detector is run."""
+        view = self._empty(frame)
+        view.faces.extend(face for face in (self.refind(view, old.points) for old in known) if face is not None)
+        self._complete(view, embed=False, hands=hands)
+        return view
+
+    def _empty(self, frame: Frame) -> FrameView:
+        preview, affine = upright_preview(frame, self._facts, self._side)
+        shown = preview, np.asarray(affine, np.float64)
+        small = cv2.resize(cv2.cvtColor(preview, cv2.COLOR_BGR2GRAY), SMALL, interpolation=cv2.INTER_AREA)
+        return FrameView(frame, small.astype(np.float32) / np.float32(255), [], lambda: shown)
+
+    def _complete(self, view: FrameView, *, embed: bool, hands: bool) -> None:
+        settle(view.faces)
+        for face in view.faces:
+            if embed or face.crowded:
+                self.embed(view, face)
+            if hands:
+                self.find_hands(view, face)
+
+
+def settle(faces: list[FaceView]) -> None:
+    """Among all faces of one frame: drop those that were seen twice, and mark those that crowd each other."""
+    _drop_doubles(faces)
+    _mark_crowds(faces)
 
 
 def clipped(frame: Frame, box: NDArray[np.floating], *, margin: float) -> Box:
@@ -202,7 +229,8 @@ def _region(frame: Frame, box: NDArray[np.float64]) -> tuple[Texture, NDArray[np
     return region_to_rgb(frame, whole), np.array(whole[:2], np.float64)
 
 
-def _extent(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def extent(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The box x0, y0, x1, y1 of landmarks (478, >=2)."""
     plane = points[:VERTICES, :2]
     return np.concatenate([plane.min(axis=0), plane.max(axis=0)])
 

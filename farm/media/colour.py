@@ -8,6 +8,8 @@ A box is (left, top, right, bottom) in luma pixels of the coded picture, right a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from farm.media.frame import Frame, Plane
 from farm.media.matrices import Coding, coding_of
 from farm.media.preview import upright_preview
 
-__all__ = ["Box", "paste_rgb", "region_to_rgb", "upright_preview"]
+__all__ = ["Blend", "Box", "blends_of", "paste_rgb", "region_to_rgb", "upright_preview"]
 
 Box = tuple[int, int, int, int]
 Floats = NDArray[np.float32]
@@ -45,6 +47,38 @@ def region_to_rgb(frame: Frame, box: Box) -> Floats:
     return np.asarray(cv2.transform(samples, coding.to_rgb), np.float32)
 
 
+@dataclass(frozen=True)
+class Blend:
+    """What a mask and a picture do to one plane, whatever the frame shows there.
+
+    Attributes
+    ----------
+    plane: its number. span: (left, top, right, bottom) in samples of that plane.
+    values, weight: float32 of the span's shape. A full plane's sample s becomes s + weight · (values - s); a subsampled
+        plane's (`averaged`) s · weight + values. Rounded, cut to 0..top.
+    """
+
+    plane: int
+    span: Box
+    values: Floats
+    weight: Floats
+    averaged: bool
+    top: int
+
+    def onto(self, planes: tuple[Plane, ...]) -> None:
+        """Blend into a frame's planes, in place."""
+        left, top, right, bottom = self.span
+        target = planes[self.plane][top:bottom, left:right]
+        if self.averaged:
+            target[:] = _rounded(target.astype(np.float32) * self.weight + self.values, self.top)
+            return
+        old = target.astype(np.float32)
+        values = self.values - old
+        values *= self.weight
+        values += old
+        target[:] = _rounded(values, self.top)
+
+
 def paste_rgb(frame: Frame, box: Box, rgb: Floats, mask: Floats) -> None:
     """Blend `rgb` (h, w, 3) into the frame's samples in the box, in place, by `mask` (h, w) of 0..1.
 
@@ -52,6 +86,12 @@ def paste_rgb(frame: Frame, box: Box, rgb: Floats, mask: Floats) -> None:
     chroma sample gets the mask-weighted average over its footprint, a box one chroma step wide around its own
     position. Alpha is left alone. Raises ValueError for shapes that do not fit.
     """
+    for blend in blends_of(frame, box, rgb, mask):
+        blend.onto(frame.planes)
+
+
+def blends_of(frame: Frame, box: Box, rgb: Floats, mask: Floats) -> list[Blend]:
+    """`paste_rgb` in two steps: what is to be done to each plane of frames of this size, format and colour."""
     _check(frame, box)
     left, top, right, bottom = box
     if rgb.shape != (bottom - top, right - left, 3) or mask.shape != rgb.shape[:2]:
@@ -59,18 +99,19 @@ def paste_rgb(frame: Frame, box: Box, rgb: Floats, mask: Floats) -> None:
     coding = coding_of(frame)
     weight = np.ascontiguousarray(mask, np.float32)
     samples = _samples(rgb, weight, coding)
+
+    def full(plane: int, values: Floats) -> Blend:
+        return Blend(plane, box, values, weight, averaged=False, top=coding.top)
+
     if frame.format.family == "rgb":
-        for plane, channel in ((0, 1), (1, 2), (2, 0)):
-            _blend(frame.planes[plane][top:bottom, left:right], samples[channel], weight, coding.top)
-        return
-    _blend(frame.planes[0][top:bottom, left:right], samples[0], weight, coding.top)
+        return [full(plane, samples[channel]) for plane, channel in ((0, 1), (1, 2), (2, 0))]
+    blends = [full(0, samples[0])]
     if frame.format.family == "yuv":
         x, y = axes(frame)
         if x.step == 1 and y.step == 1:
-            for plane in (1, 2):
-                _blend(frame.planes[plane][top:bottom, left:right], samples[plane], weight, coding.top)
-        else:
-            _blend_chroma(frame, samples[1:], weight, x, y, box, coding.top)
+            return [*blends, *(full(plane, samples[plane]) for plane in (1, 2))]
+        blends += _chroma_blends(frame, samples[1:], weight, x, y, box, coding.top)
+    return blends
 
 
 def _samples(rgb: Floats, weight: Floats, coding: Coding) -> list[Floats]:
@@ -90,25 +131,16 @@ def _grey_offset(frame: Frame) -> Floats:
     return np.array([0.0, half, half, 1.0], np.float32)
 
 
-def _blend(target: Plane, values: Floats, weight: Floats, top: int) -> None:
-    """target += weight · (values - target), rounded; where the weight is 0 that is the target itself, exactly."""
-    old = target.astype(np.float32)
-    values = values - old
-    values *= weight
-    values += old
-    target[:] = _rounded(values, top)
-
-
-def _blend_chroma(frame: Frame, values: list[Floats], weight: Floats, x: Axis, y: Axis, box: Box, top: int) -> None:
+def _chroma_blends(
+    frame: Frame, values: list[Floats], weight: Floats, x: Axis, y: Axis, box: Box, top: int
+) -> list[Blend]:
     height, width = frame.planes[1].shape
     x0, x1 = x.span(box[0], box[2], width)
     y0, y1 = y.span(box[1], box[3], height)
     heard = cv2.merge([weight, values[0] * weight, values[1] * weight])
     averages = downsample(np.asarray(heard, np.float32), x, y, box, (x0, y0, x1, y1))
     kept = np.float32(1) - np.minimum(averages[:, :, 0], 1.0)
-    for plane, channel in ((1, 1), (2, 2)):
-        target = frame.planes[plane][y0:y1, x0:x1]
-        target[:] = _rounded(target.astype(np.float32) * kept + averages[:, :, channel], top)
+    return [Blend(plane, (x0, y0, x1, y1), averages[:, :, plane], kept, averaged=True, top=top) for plane in (1, 2)]
 
 
 def _rounded(values: Floats, top: int) -> Floats:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import InputError
-from farm.media.colour import paste_rgb
-from farm.media.facts import VideoFacts
-from farm.media.frame import Frame
+from farm.media.colour import Blend, blends_of
+from farm.media.facts import ColourFacts, VideoFacts
+from farm.media.frame import Frame, SampleFormat
 
 _EM = 160  # font size of the bitmap's first line, pixels (tools/render_label.py)
 _FONT_SHARE = 0.073
@@ -55,10 +55,19 @@ class Label:
         grey = np.rot90(letters * white, -quarter_turns)
         self._rgb = np.ascontiguousarray(np.repeat(grey[..., None], 3, axis=2))
         self._mask = np.ascontiguousarray(np.rot90(alpha * _OPACITY, -quarter_turns))
+        self._blends: dict[tuple[SampleFormat, ColourFacts], list[Blend]] = {}
 
     def apply(self, frame: Frame) -> None:
         """Blend the label into `frame`, in place."""
-        paste_rgb(frame, self.box, self._rgb, self._mask)
+        for blend in self.blends(frame):
+            blend.onto(frame.planes)
+
+    def blends(self, like: Frame) -> list[Blend]:
+        """What the label does to the planes of frames with this format and colour; worked out once for each."""
+        key = (like.format, like.colour)
+        if key not in self._blends:
+            self._blends[key] = blends_of(like, self.box, self._rgb, self._mask)
+        return self._blends[key]
 
 
 def _scaled_bitmap(short: int, width: int, height: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from farm.faces.cuda.device import CudaKernels, cupy
 from farm.faces.cuda.lane import BatchPool, FrameBatch, lane
-from farm.faces.cuda.look import Found, Looker
+from farm.faces.cuda.look import CADENCE, Looker
+from farm.faces.cuda.seen import Found
 from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.swap import Faces, SwapSettings, SwapStep
 from farm.inference.bound import Source, open_bound
@@ -62,19 +63,22 @@ class GpuRender:
         rough: Network | None = None,
         settings: SwapSettings | None = None,
         lanes: int = 1,
+        cadence: int = CADENCE,
     ) -> None:
         settings = settings or SwapSettings()
         self.surface, self.batch = surface, batch
         # Looking is little work in many small pieces; behind the swapper's large ones it would wait for each.
         self._sight, self._hand = CudaKernels(urgent=True), CudaKernels()
         most = max(batch, SwapStep.pictures_needed(swapper.spec, settings))
-        seen = _opened(detector, batch, self._sight, providers)
+        seen = _opened(detector, max(detector.batches), self._sight, providers)
         level = _opened(landmarker, batch, self._sight, providers)
         self.swapper = _opened(swapper, most, self._hand, providers)
-        first = _opened(rough, batch, self._sight, providers) if rough is not None else None
-        self._look = Looker(self._sight, surface, (seen, detector.spec), (level, landmarker.spec), rough=first)
+        first = _opened(rough, max(rough.batches), self._sight, providers) if rough is not None else None
+        self._look = Looker(
+            self._sight, surface, (seen, detector.spec), (level, landmarker.spec), rough=first, cadence=cadence
+        )
         self._step = SwapStep(self._hand, surface, self.swapper, swapper.spec, settings)
-        self.pool = BatchPool(surface, batch, lanes + _SPARE_BATCHES)
+        self.pool = BatchPool(self._hand, surface, batch, lanes + _SPARE_BATCHES)
         self.times = StageTimes()
         self._buckets = [made for made in (seen, level, first, self.swapper) if made is not None]
         self.record = {
@@ -91,7 +95,7 @@ class GpuRender:
 
         def look(batch: FrameBatch) -> None:
             self._sight.handle.wait_event(batch.ready)
-            batch.found = self._look.look(batch.array, len(batch))
+            batch.found = self._look.look(batch.array, len(batch), first=batch.first, peek=batch.peek)
 
         def swap(batch: FrameBatch) -> None:
             self._hand.handle.wait_event(batch.ready)
@@ -130,6 +134,6 @@ def everyone(source: NDArray[np.float32]) -> Choose:
     """Every face becomes the one identity whose vector (k,) is given."""
 
     def choose(found: Found) -> Faces:
-        return Faces(found.frame_of, found.five, np.broadcast_to(source, (len(found), len(source))))
+        return Faces.plain(found.frame_of, found.five, np.broadcast_to(source, (len(found), len(source))))
 
     return choose

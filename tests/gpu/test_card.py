@@ -78,7 +78,7 @@ def test_paste_keeps_what_the_mask_does_not_touch(card: Any, depth: int) -> None
     frames = noise(place)
     plan = paste_plan(place, np.array([0, 1, 1]), np.stack([TURN, TURN, TURN + 2]), 16)
     faces = np.random.default_rng(3).random((3, 3, 16, 16)).astype(np.float32)
-    mask, table = box_mask(16)[0], np.array([[1, 1, 1, 0, 0, 0, 1, 0]] * 3, np.float32)
+    mask, table = box_mask(16), np.array([[1, 1, 1, 0, 0, 0, 1, 0]] * 3, np.float32)
     told = frames.copy()
     NumpyKernels().paste(told, place, plan, faces, Packing.of(PLAIN), mask, table)
     arrays = []
@@ -99,7 +99,7 @@ def test_decoded_frames_reach_the_card_bit_for_bit(card: Any, plate: Path, decod
     if decoder == nvdec.NVDEC and nvdec.choose_decoder(plate, sample_format="yuv420p").name != nvdec.NVDEC:
         pytest.skip("this card's decoder does not read the plate")
     place = surface(320, 192)
-    pool = BatchPool(place, 16, 4)
+    pool = BatchPool(card, place, 16, 4)
     got, pts = [], []
     for batch in lane(plate, decoder, pool):
         batch.ready.synchronize()
@@ -135,7 +135,7 @@ def test_memory_is_flat_over_many_chunks(card: Any, plate: Path) -> None:
 
     from farm.faces.cuda.lane import BatchPool, lane
 
-    pool = BatchPool(surface(320, 192), 16, 4)
+    pool = BatchPool(card, surface(320, 192), 16, 4)
     free = []
     for _ in range(CHUNKS):
         pool.start()

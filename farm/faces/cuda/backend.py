@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.cuda import colour, crop, paste, yunet
+from farm.faces.cuda import colour, crop, overlay, paste, yunet
 from farm.faces.cuda.crop import CropPlan, Packing
+from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
 from farm.faces.cuda.surface import Floats, Surface
 
@@ -73,11 +74,19 @@ class Kernels(Protocol):
         plan: PastePlan,
         made: Array,
         unpacking: Packing,
-        mask: Array,
+        masks: Array,
         table: Array,
         *,
         phases: int = 1,
     ) -> None: ...
+
+    def overlay(self, frames: Array, surface: Surface, count: int, given: Overlay) -> None:
+        """`overlay.overlay`; the tables of `given` are kept on the device."""
+        ...
+
+    def wait(self) -> None:
+        """Until all that was asked is done."""
+        ...
 
 
 class NumpyKernels:
@@ -134,9 +143,15 @@ class NumpyKernels:
         plan: PastePlan,
         made: Array,
         unpacking: Packing,
-        mask: Array,
+        masks: Array,
         table: Array,
         *,
         phases: int = 1,
     ) -> None:
-        paste.paste(frames, surface, plan, made, unpacking, mask, table, phases=phases)
+        paste.paste(frames, surface, plan, made, unpacking, masks, table, phases=phases)
+
+    def overlay(self, frames: Array, surface: Surface, count: int, given: Overlay) -> None:
+        overlay.overlay(frames, surface, count, given)
+
+    def wait(self) -> None:
+        """Nothing is ever still going on."""

@@ -64,23 +64,47 @@ def crop_plan(frame_of: NDArray[np.integer], to_frame: NDArray[np.floating]) -> 
 
 @dataclass(frozen=True)
 class Letterbox:
-    """A whole frame in the top left of a square: `factor` frame pixels a crop pixel along x and y."""
+    """A whole frame in the top left of a square, turned counter-clockwise by `quarters` first.
+
+    filled: columns and rows of the square that show it. to_frame: float64[2, 3], from positions in the square (edges at
+    whole numbers, as detectors count) to those in the frame. pixels: the same for pixel centres.
+    """
 
     side: int
     filled: tuple[int, int]
-    factor: tuple[float, float]
+    to_frame: NDArray[np.float64]
+    pixels: NDArray[np.float64]
 
     @classmethod
-    def of(cls, surface: Surface, side: int) -> Letterbox:
-        scale = side / max(surface.width, surface.height)
-        filled = (max(1, round(surface.width * scale)), max(1, round(surface.height * scale)))
-        return cls(side, filled, (surface.width / filled[0], surface.height / filled[1]))
+    def of(cls, surface: Surface, side: int, quarters: int = 0) -> Letterbox:
+        width, height = surface.width, surface.height
+        if quarters % 2:
+            width, height = height, width
+        scale = side / max(width, height)
+        filled = (max(1, round(width * scale)), max(1, round(height * scale)))
+        return cls.stretched(surface, side, filled, quarters)
 
-    def plan(self, count: int) -> CropPlan:
-        """The plan that letterboxes frames 0 to count - 1."""
-        sx, sy = self.factor
-        to_frame = np.array([[sx, 0.0, sx / 2 - 0.5], [0.0, sy, sy / 2 - 0.5]])
-        return crop_plan(np.arange(count), np.broadcast_to(to_frame, (count, 2, 3)))
+    @classmethod
+    def stretched(cls, surface: Surface, side: int, filled: tuple[int, int], quarters: int = 0) -> Letterbox:
+        """The frame in `filled` columns and rows, whatever becomes of its proportions."""
+        width, height = surface.width, surface.height
+        # Where the turned picture's x and y lie in the frame, as `numpy.rot90` turns it.
+        back = {
+            0: [[1.0, 0, 0], [0, 1, 0]],
+            1: [[0.0, -1, width], [1, 0, 0]],
+            2: [[-1.0, 0, width], [0, -1, height]],
+            3: [[0.0, 1, 0], [-1, 0, height]],
+        }[quarters]
+        if quarters % 2:
+            width, height = height, width
+        factor = np.array([width / filled[0], height / filled[1], 1.0])
+        to_frame = np.array(back) * factor
+        shift = to_frame[:, :2] @ [0.5, 0.5] + to_frame[:, 2] - 0.5
+        return cls(side, filled, to_frame, np.hstack([to_frame[:, :2], shift[:, None]]))
+
+    def plan(self, frames: NDArray[np.integer]) -> CropPlan:
+        """The plan that letterboxes these frames of a batch."""
+        return crop_plan(frames, np.broadcast_to(self.pixels, (len(frames), 2, 3)))
 
 
 def crop(

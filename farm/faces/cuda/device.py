@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from farm.faces.cuda import colour, yunet
 from farm.faces.cuda.backend import Array
 from farm.faces.cuda.crop import CropPlan, Packing
+from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
 from farm.faces.cuda.surface import Floats, Surface
 
@@ -50,10 +51,10 @@ def _kernel(source: str, function: str, defines: tuple[tuple[str, str], ...], su
     return cupy().RawKernel(text, function, options=_OPTIONS)
 
 
-def surface_kernel(source: str, surface: Surface, dtype: Any) -> Any:
+def surface_kernel(source: str, surface: Surface, dtype: Any, function: str = "") -> Any:
     sample = "unsigned char" if surface.depth == 8 else "unsigned short"
     defines = (("SAMPLE", sample), ("SHIFT", str(surface.shift)), ("VALUE", _name(dtype)))
-    return _kernel(source, source, defines, True)
+    return _kernel(source, function or source, defines, True)
 
 
 class Staging:
@@ -62,7 +63,7 @@ class Staging:
     def __init__(self, stream: Any, *, size: int = 4 << 20, turns: int = 8) -> None:
         cp = cupy()
         self._stream = stream
-        self._size = size
+        self.size = size
         self._turns: deque[tuple[Any, Any, Any]] = deque(
             (cp.cuda.alloc_pinned_memory(size), cp.cuda.alloc(size), cp.cuda.Event(block=True, disable_timing=True))
             for _ in range(turns)
@@ -107,9 +108,19 @@ class CudaKernels:
             return self._cp.zeros(shape, dtype)
 
     def upload(self, host: NDArray[Any], into: Array) -> None:
+        if host.nbytes > self._staging.size:
+            self._upload_large(host, into)
+            return
         [staged] = self._staging.put(np.ascontiguousarray(host))
         into[: len(host)].data.copy_from_device_async(staged.data, staged.nbytes, self.handle)
         self._staging.used()
+
+    def _upload_large(self, host: NDArray[Any], into: Array) -> None:
+        pinned = self._pinned(host.nbytes)
+        # The pinned memory is shared with `download`, which waits for its own copies.
+        self.wait()
+        np.frombuffer(pinned, host.dtype, host.size).reshape(host.shape)[...] = host
+        into[: len(host)].data.copy_from_host_async(ctypes.c_void_p(pinned.ptr), host.nbytes, self.handle)
 
     def download(self, array: Array) -> NDArray[Any]:
         pinned = self._pinned(array.nbytes)
@@ -207,14 +218,16 @@ class CudaKernels:
         plan: PastePlan,
         made: Array,
         unpacking: Packing,
-        mask: Array,
+        masks: Array,
         table: Array,
         *,
         phases: int = 1,
     ) -> None:
         if not len(plan):
             return
-        frame_of, box, affine, layers = self._staging.put(plan.frame_of, plan.box, plan.affine, plan.layers)
+        frame_of, box, affine, layers, mask_of, strength = self._staging.put(
+            plan.frame_of, plan.box, plan.affine, plan.layers, plan.mask_of, plan.strength
+        )
         sizes = plan.box[:, 2:] - plan.box[:, :2]
         across, down = (max(1, int(v) // 2) for v in sizes.max(axis=0))
         kernel = surface_kernel("paste", surface, made.dtype)
@@ -223,11 +236,29 @@ class CudaKernels:
                 kernel,
                 across * down,
                 (frames, *_size(surface), self._table(surface.code), np.int32(len(plan)), frame_of, box, affine),
-                (np.int32(mask.shape[0]), np.int32(phases), made, self._table(unpacking.unpack)),
-                (np.int32(unpacking.swapped), mask, table, np.int32(layer), layers, np.int32(across)),
+                (np.int32(masks.shape[1]), np.int32(phases), made, self._table(unpacking.unpack)),
+                (np.int32(unpacking.swapped), masks, mask_of, strength, table, np.int32(layer), layers),
+                (np.int32(across),),
                 deep=len(plan),
             )
         self._staging.used()
+
+    def overlay(self, frames: Array, surface: Surface, count: int, given: Overlay) -> None:
+        top = np.float32(given.top)
+        luma, chroma = given.luma, given.chroma
+        values, weight, cb, cr, kept = (
+            self._table(part) for part in (given.values, given.weight, given.cb, given.cr, given.kept)
+        )
+        for name, box, tables in (("overlay_luma", luma, (values, weight)), ("overlay_chroma", chroma, (cb, cr, kept))):
+            left, upper, right, lower = box
+            columns, rows = right - left, lower - upper
+            self._launch(
+                surface_kernel("overlay", surface, np.float32, name),
+                columns * rows,
+                (frames, *_size(surface), np.int32(count), np.int32(left), np.int32(upper), np.int32(columns)),
+                (np.int32(rows), *tables, top),
+                deep=count,
+            )
 
     def _launch(
         self, kernel: Any, count: int, *arguments: tuple[Any, ...], threads: int = _THREADS, deep: int = 1

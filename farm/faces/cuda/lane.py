@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from farm.faces.cuda.backend import Array
+from farm.faces.cuda.backend import Array, Kernels
 from farm.faces.cuda.device import cupy
-from farm.faces.cuda.look import Found
+from farm.faces.cuda.seen import Found
 from farm.faces.cuda.surface import Surface
 from farm.media import nvdec
 
@@ -25,13 +25,16 @@ _HELD = 4
 
 @dataclass
 class FrameBatch:
-    """Up to as many frames as `array` (batch, rows, width) holds.
+    """Up to one frame less than `array` (batch + 1, rows, width) holds.
 
-    pts: of each frame. ready, done: device events after which the frames are there, and swapped. found: their faces.
+    pts: of each frame. first: of how many frames of its lane it comes after. peek: whether the lane's next frame lies
+    behind the last. ready, done: device events after which the frames are there, and swapped. found: their faces.
     """
 
     array: Array
+    first: int = 0
     pts: list[int] = field(default_factory=list)
+    peek: bool = False
     ready: Any = None
     done: Any = None
     found: Found | None = None
@@ -43,10 +46,10 @@ class FrameBatch:
 class BatchPool:
     """All the frame memory of a slot. `take` waits until a batch was given back, and says None after `stop`."""
 
-    def __init__(self, surface: Surface, batch: int, count: int) -> None:
-        cp = cupy()
+    def __init__(self, kernels: Kernels, surface: Surface, batch: int, count: int) -> None:
         self.surface, self.batch = surface, batch
-        self._all = [cp.empty((batch, surface.rows, surface.width), surface.dtype) for _ in range(count)]
+        shape = (batch + 1, surface.rows, surface.width)
+        self._all = [kernels.empty(shape, surface.dtype) for _ in range(count)]
         self._free: queue.SimpleQueue[Array | None] = queue.SimpleQueue()
         self.start()
 
@@ -97,17 +100,21 @@ def _batches(
         pts = picture.pts
         if pts is None or (first is not None and pts < first):
             continue
-        if last is not None and pts >= last:
+        ends = last is not None and pts >= last
+        if ends and not len(batch):
             break
-        feed.put(picture, batch.array, len(batch))
-        batch.pts.append(pts)
-        if len(batch) == pool.batch:
+        if ends or len(batch) == pool.batch:
+            feed.put(picture, batch.array, len(batch))
+            batch.peek = True
             batch.ready = feed.mark()
             yield batch
-            taken = pool.take()
+            taken = None if ends else pool.take()
             if taken is None:
                 return
+            taken.first = batch.first + len(batch)
             batch = taken
+        feed.put(picture, batch.array, len(batch))
+        batch.pts.append(pts)
     if len(batch):
         batch.ready = feed.mark()
         yield batch

@@ -1,52 +1,35 @@
-"""Faces and their landmarks in a batch of frames: one detector pass, two landmark passes, three short waits."""
+"""Faces and their landmarks in a batch of frames: few detector passes, landmark passes over full batches, short waits.
+
+The detector and the first landmark pass look at every `CADENCE`-th frame of the plate. Where neighbouring ones show the
+same faces near the same places without a cut between them, the frames between start their landmarks from points in a
+straight line between the two; all other frames are looked at in full. So what is said of a frame depends on the frames
+from the multiple of `CADENCE` before it to the one after it, never on the batch that it is in.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.cuda.backend import Array, Kernels
 from farm.faces.cuda.crop import Letterbox, Packing, crop_plan
+from farm.faces.cuda.places import first_crops, moved_far, next_crops, placed
+from farm.faces.cuda.seen import Found, Seen, broken_spans, key_frames, sure
 from farm.faces.cuda.surface import Floats, Surface
-from farm.faces.cuda.yunet import HEADS, MOST
+from farm.faces.cuda.yunet import FIELDS, HEADS, MOST
+from farm.faces.detect import SURE_SCORE
 from farm.faces.landmarks import COUNT
-from farm.faces.mesh import VERTICES
+from farm.faces.views import MIN_PRESENCE, SMALL
 from farm.inference.buckets import Buckets
 from farm.inference.spec import ModelSpec
 
-_MARGIN = 1.5
+CADENCE = 4
 _LEAST_SCORE = 0.6
-_EYES = (33, 133, 362, 263)
-_OTHERS = (4, 61, 291)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The faces of a batch of frames, frame by frame, best first; n of them.
-
-    frame_of: int32[n], place in the batch. score: float32[n]. box: float64[n, 4] in frame pixels. points:
-    float64[n, 478, 3]. presence: float64[n], 0..1. missed: faces beyond the most that one frame may have.
-    """
-
-    frame_of: NDArray[np.int32]
-    score: Floats
-    box: NDArray[np.float64]
-    points: NDArray[np.float64]
-    presence: NDArray[np.float64]
-    missed: int
-
-    def __len__(self) -> int:
-        return len(self.frame_of)
-
-    @property
-    def five(self) -> NDArray[np.float64]:
-        """Right eye, left eye, nose tip, mouth corners, (n, 5, 2): as `geometry.five_points`, for all faces at once."""
-        plane = self.points[:, :, :2]
-        eyes = plane[:, _EYES].reshape(-1, 2, 2, 2).mean(axis=2)
-        return np.concatenate([eyes, plane[:, _OTHERS]], axis=1)
+_GREY_SIDE = 64
+_GREY = Packing(
+    np.array([1, 1, 1, 0, 0, 0], np.float32), np.array([1, 1, 1, 0, 0, 0], np.float32), swapped=False, interleaved=True
+)
+_LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 class Looker:
@@ -54,9 +37,9 @@ class Looker:
 
     Parameters
     ----------
-    detector, landmarker: networks with room for a batch of frames, and for as many faces as are to be run at once;
-        their specs say the tensors. rough: the landmarker for the first pass, which only places the crop of the
-        second; half precision is enough there. None uses the same for both.
+    detector, landmarker: networks with room for as many frames, and for as many faces, as are to be run at once; their
+        specs say the tensors. rough: the landmarker for the first pass, which only places the crop of the second; half
+        precision is enough there. None uses the same for both. cadence: 1 looks at every frame in full.
     """
 
     def __init__(
@@ -67,14 +50,15 @@ class Looker:
         landmarker: tuple[Buckets, ModelSpec],
         *,
         rough: Buckets | None = None,
-        least_score: float = _LEAST_SCORE,
+        cadence: int = CADENCE,
     ) -> None:
         self._kernels = kernels
         self._surface = surface
-        self._least = least_score
+        self._cadence = cadence
         self._detector, spec = detector
         self._seen = spec.inputs[0]
-        self._letterbox = Letterbox.of(surface, int(self._seen.shape[2]))
+        side = int(self._seen.shape[2])
+        self._boxes = [Letterbox.of(surface, side, quarters) for quarters in range(4)]
         self._square = Packing.of(self._seen)
         self._landmarker, spec = landmarker
         self._level = spec.inputs[0]
@@ -82,28 +66,81 @@ class Looker:
         self._packing = Packing.of(self._level)
         self._rough = rough or self._landmarker
         self._points, self._logits = (output.in_graph for output in spec.outputs[:2])
+        self._grey_box = Letterbox.stretched(surface, _GREY_SIDE, SMALL)
+        self._grey: Array | None = None
+        self.passes = 0
+        """Frames that the detector was run on."""
 
-    def look(self, frames: Array, count: int) -> Found:
-        """The first `count` of `frames` (batch, rows, width); at most the detector's capacity."""
-        found, faces = self._detected(frames, count)
-        kept = np.minimum(found, MOST)
-        frame_of = np.repeat(np.arange(count, dtype=np.int32), kept)
-        listed = np.concatenate([faces[i, :n] for i, n in enumerate(kept)]) if len(frame_of) else faces[0, :0]
-        factor = np.array(self._letterbox.factor)
-        box = listed[:, 1:5].astype(np.float64) * np.tile(factor, 2)
-        five = listed[:, 5:].reshape(-1, 5, 2).astype(np.float64) * factor
-        rough, _ = self._landmarks(self._rough, frames, frame_of, first_crops(box, five, self._crop_side))
-        points, presence = self._landmarks(self._landmarker, frames, frame_of, next_crops(rough, self._crop_side))
-        return Found(frame_of, listed[:, 0], box, points, presence, int((found - kept).sum()))
+    def look(self, frames: Array, count: int, *, first: int = 0, peek: bool = False) -> Found:
+        """Of the first `count` of `frames` (batch, rows, width); `first` is the plate's index of frame 0.
 
-    def _detected(self, frames: Array, count: int) -> tuple[NDArray[np.int32], Floats]:
-        box, arrays = self._letterbox, self._detector.arrays
+        peek: one frame more lies behind them, the plate's next, which the last ones may need to look at.
+        """
+        small = self._small(frames, count + peek)
+        keys = key_frames(first, count, peek, self._cadence)
+        seen = self._detected(frames, keys)
+        if len(keys) < count + peek:
+            line, broken = broken_spans(seen, keys, small)
+            seen = Seen.joined([seen, line, self._detected(frames, broken)])
+        seen = seen.of(seen.frame_of < count)
+        found = self._refined(frames, seen, small[:count])
+        weak = np.unique(found.frame_of[seen.guessed & (found.presence < MIN_PRESENCE)]).astype(np.int64)
+        if len(weak):
+            again = self._detected(frames, weak)
+            seen = Seen.joined([seen.of(~np.isin(seen.frame_of, weak)), again])
+            found = self._refined(frames, seen, small[:count])
+        return found
+
+    def _refined(self, frames: Array, seen: Seen, small: Floats) -> Found:
+        crops = next_crops(seen.points, self._crop_side)
+        points, presence = self._landmarks(self._landmarker, frames, seen.frame_of, crops)
+        # A face that ran ahead of its straight line is looked at again where it is.
+        off = np.flatnonzero(seen.guessed & moved_far(points, crops, self._crop_side))
+        if len(off):
+            crops = next_crops(points[off], self._crop_side)
+            points[off], presence[off] = self._landmarks(self._landmarker, frames, seen.frame_of[off], crops)
+        return Found(seen.frame_of, seen.score, seen.box, points, presence, seen.missed, small)
+
+    def _small(self, frames: Array, count: int) -> Floats:
+        """Grey copies (count, 36, 64), 0..1, for cuts."""
+        if self._grey is None or len(self._grey) < len(frames):
+            self._grey = self._kernels.empty((len(frames), _GREY_SIDE, _GREY_SIDE, 3), np.float32)
+        box, columns, rows = self._grey_box, *SMALL
+        plan = box.plan(np.arange(count))
+        self._kernels.crop(frames, self._surface, plan, _GREY, self._grey, side=_GREY_SIDE, filled=box.filled)
+        rgb = self._kernels.download(self._grey[:count])[:, :rows, :columns]
+        return np.asarray(rgb @ _LUMA, np.float32)
+
+    def _detected(self, frames: Array, places: NDArray[np.int64]) -> Seen:
+        """Faces of the frames at `places`, largest first, with their rough landmarks.
+
+        Frames in which nothing certain is seen upright are looked at again turned by quarters, as the CPU path does.
+        """
+        best = self._pass(frames, places, 0)
+        unsure = places[~sure(best, places, SURE_SCORE)]
+        for quarters in (1, 3, 2):
+            if len(unsure):
+                best = best.surer(self._pass(frames, unsure, quarters), unsure)
+        best = best.largest_first()
+        crops = first_crops(best.box, best.five, self._crop_side)
+        points, _ = self._landmarks(self._rough, frames, best.frame_of, crops)
+        return best.with_points(points)
+
+    def _pass(self, frames: Array, places: NDArray[np.int64], quarters: int) -> Seen:
+        box, arrays, room = self._boxes[quarters], self._detector.arrays, self._detector.capacity
         target = arrays[self._seen.in_graph]
-        self._kernels.crop(
-            frames, self._surface, box.plan(count), self._square, target, side=box.side, filled=box.filled
-        )
-        self._detector.run(count)
-        return self._kernels.faces([arrays[name] for name in HEADS], count, self._least)
+        found, faces = [np.zeros(0, np.int32)], [np.zeros((0, MOST, FIELDS), np.float32)]
+        for start in range(0, len(places), room):
+            some = places[start : start + room]
+            self._kernels.crop(
+                frames, self._surface, box.plan(some), self._square, target, side=box.side, filled=box.filled
+            )
+            self._detector.run(len(some))
+            self.passes += len(some)
+            count, kept = self._kernels.faces([arrays[name] for name in HEADS], len(some), _LEAST_SCORE)
+            found.append(count)
+            faces.append(kept)
+        return Seen.read(np.concatenate(found), np.concatenate(faces), places, box)
 
     def _landmarks(
         self, network: Buckets, frames: Array, frame_of: NDArray[np.int32], to_frame: NDArray[np.float64]
@@ -118,58 +155,6 @@ class Looker:
             self._kernels.crop(frames, self._surface, plan, self._packing, target, side=self._crop_side)
             network.run(len(plan))
             made = self._kernels.download(arrays[self._points][: len(plan)]).reshape(len(plan), COUNT, 3)
-            points.append(_placed(made.astype(np.float64), to_frame[some]))
+            points.append(placed(made.astype(np.float64), to_frame[some]))
             logits.append(self._kernels.download(arrays[self._logits][: len(plan)]).reshape(len(plan), -1)[:, 0])
         return np.concatenate(points), 1 / (1 + np.exp(-np.concatenate(logits).astype(np.float64)))
-
-
-def first_crops(box: NDArray[np.float64], five: NDArray[np.float64], side: int) -> NDArray[np.float64]:
-    """Level crops around detections, (n, 2, 3) from crop to frame: what `Landmarker` does for one."""
-    eyes = five[:, 1] - five[:, 0]
-    size = (box[:, 2:] - box[:, :2]).max(axis=1)
-    return _around((box[:, :2] + box[:, 2:]) / 2, size * _MARGIN, np.arctan2(eyes[:, 1], eyes[:, 0]), side)
-
-
-def next_crops(points: NDArray[np.float64], side: int) -> NDArray[np.float64]:
-    """Level crops around landmarks (n, 478, 3), from crop to frame: `landmarks.crop_for` for many."""
-    plane = points[:, :VERTICES, :2]
-    eyes = (plane[:, 263] + plane[:, 362]) - (plane[:, 33] + plane[:, 133])
-    angle = np.arctan2(eyes[:, 1], eyes[:, 0])
-    cos, sin = np.cos(angle), np.sin(angle)
-    level = np.stack([np.stack([cos, sin], axis=1), np.stack([-sin, cos], axis=1)], axis=1)
-    turned = plane @ level.transpose(0, 2, 1)
-    low, high = turned.min(axis=1), turned.max(axis=1)
-    centre = ((low + high)[:, None] / 2 @ level)[:, 0]
-    return _around(centre, (high - low).max(axis=1) * _MARGIN, angle, side)
-
-
-def similarities(source: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The least-squares similarities (n, 2, 3) that bring points `source` (k, 2) to each of `targets` (n, k, 2).
-
-    In the plane a similarity is one complex factor and one shift, so that the fit has a closed form.
-    """
-    s = source[:, 0] + 1j * source[:, 1]
-    t = targets[..., 0] + 1j * targets[..., 1]
-    s_mean, t_mean = s.mean(), t.mean(axis=1, keepdims=True)
-    factor = ((t - t_mean) * np.conj(s - s_mean)).sum(axis=1) / (np.abs(s - s_mean) ** 2).sum()
-    shift = t_mean[:, 0] - factor * s_mean
-    rows = [[factor.real, -factor.imag, shift.real], [factor.imag, factor.real, shift.imag]]
-    return np.asarray(np.array(rows).transpose(2, 0, 1))
-
-
-def _around(
-    centre: NDArray[np.float64], extent: NDArray[np.float64], angle: NDArray[np.float64], side: int
-) -> NDArray[np.float64]:
-    """The inverse of `geometry.crop_around`, for many."""
-    cos, sin = np.cos(angle) * extent / side, np.sin(angle) * extent / side
-    middle = (side - 1) / 2
-    x = centre[:, 0] - middle * (cos - sin)
-    y = centre[:, 1] - middle * (sin + cos)
-    rows: Sequence[NDArray[np.float64]] = (np.stack([cos, -sin, x], axis=1), np.stack([sin, cos, y], axis=1))
-    return np.stack(rows, axis=1)
-
-
-def _placed(points: NDArray[np.float64], to_frame: NDArray[np.float64]) -> NDArray[np.float64]:
-    moved = points[..., :2] @ to_frame[:, :, :2].transpose(0, 2, 1) + to_frame[:, None, :, 2]
-    scale = np.sqrt(np.abs(np.linalg.det(to_frame[:, :, :2])))[:, None, None]
-    return np.concatenate([moved, points[..., 2:] * scale], axis=-1)

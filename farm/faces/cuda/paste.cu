@@ -1,9 +1,11 @@
 // Swapped crops blended into the frames' own samples, inside each face's box only. See paste.py.
 // Compiled with SAMPLE, SHIFT and VALUE (float or __half) set. One thread owns a chroma sample and its 2 x 2 luma pixels.
 
-// The crop's R, G, B and mask at luma pixel (x, y); returns the mask, 0 outside the crop.
+#define LEAST (1.0f / 512.0f)  // a fainter mask is none
+
+// The crop's R, G, B and mask at luma pixel (x, y); returns the mask times `strength`, 0 outside the crop.
 __device__ inline float crop_at(
-    const VALUE* faces, const float* mask, int face, int side, int phases, int swapped, const float* unpack,
+    const VALUE* faces, const float* mask, float strength, int face, int side, int phases, int swapped, const float* unpack,
     const float* colour, const float* map, float x, float y, float* rgb) {
     float u = map[0] * x + map[1] * y + map[2], v = map[3] * x + map[4] * y + map[5];
     float last = (float)(side - 1);
@@ -13,8 +15,8 @@ __device__ inline float crop_at(
     float pu = u - (float)u0, pv = v - (float)v0;
     float above = mask[v0 * side + u0] * (1.0f - pu) + mask[v0 * side + u1] * pu;
     float below = mask[v1 * side + u0] * (1.0f - pu) + mask[v1 * side + u1] * pu;
-    float weight = above * (1.0f - pv) + below * pv;
-    if (!(weight > 0.0f)) return 0.0f;
+    float weight = (above * (1.0f - pv) + below * pv) * strength;
+    if (!(weight >= LEAST)) return 0.0f;
     int small = side / phases;
     long long plane = (long long)small * small, first = (long long)face * phases * phases * 3 * plane;
     int at[2][2];
@@ -38,14 +40,15 @@ __device__ inline float crop_at(
 
 extern "C" __global__ void paste(
     SAMPLE* frames, int width, int height, const float* code, int count, const int* frame_of, const int* box,
-    const float* affine, int side, int phases, const VALUE* faces, const float* unpack, int swapped, const float* mask,
-    const float* colour, int layer, const int* layers, int across) {
+    const float* affine, int side, int phases, const VALUE* faces, const float* unpack, int swapped, const float* masks,
+    const int* mask_of, const float* strength, const float* colour, int layer, const int* layers, int across) {
     int index = blockIdx.x * blockDim.x + threadIdx.x, face = blockIdx.y;
     if (face >= count || layers[face] != layer || colour[face * 8 + 6] == 0.0f) return;
     int cx = box[face * 4] / 2 + index % across, cy = box[face * 4 + 1] / 2 + index / across;
     if (cx >= box[face * 4 + 2] / 2 || cy >= box[face * 4 + 3] / 2) return;
     SAMPLE* frame = frames + (long long)frame_of[face] * (width * (height + height / 2));
     const float* map = affine + face * 6;
+    const float* mask = masks + (long long)mask_of[face] * side * side;
     float top = code[TOP], heard = 0.0f, sum_b = 0.0f, sum_r = 0.0f;
     for (int dy = -1; dy <= 2; ++dy) {
         for (int dx = -1; dx <= 2; ++dx) {
@@ -55,7 +58,8 @@ extern "C" __global__ void paste(
             if ((share == 0.0f && !own) || x < 0 || y < 0 || x >= width || y >= height) continue;
             float rgb[3];
             float weight = crop_at(
-                faces, mask, face, side, phases, swapped, unpack, colour + face * 8, map, (float)x, (float)y, rgb);
+                faces, mask, strength[face], face, side, phases, swapped, unpack, colour + face * 8, map, (float)x,
+                (float)y, rgb);
             if (weight == 0.0f) continue;
             heard += share * weight;
             sum_b += share * (weight * row_of(code + 16, rgb[0], rgb[1], rgb[2]));

@@ -15,6 +15,8 @@ from farm.faces.cuda.crop import Packing, row_of
 from farm.faces.cuda.surface import Floats, Samples, Surface
 
 _MARGIN = 2
+_LEAST = np.float32(1 / 512)
+"""A fainter mask is none, as in `neural_align.lay_back`."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +25,33 @@ class PastePlan:
 
     frame_of: int32[n]. box: int32[n, 4], even left, top, right, bottom in the frame. affine: float32[n, 6], frame pixel
     to crop pixel. layers: int32[n], faces of one frame in the order in which they are laid, each frame's from 0.
+    mask_of: int32[n], which of the masks given counts. strength: float32[n], by which it is multiplied.
     """
 
     frame_of: NDArray[np.int32]
     box: NDArray[np.int32]
     affine: Floats
     layers: NDArray[np.int32]
+    mask_of: NDArray[np.int32]
+    strength: Floats
 
     def __len__(self) -> int:
         return len(self.frame_of)
 
 
-def paste_plan(surface: Surface, frame_of: NDArray[np.integer], to_frame: NDArray[np.floating], side: int) -> PastePlan:
-    """For crops of `side` whose maps to frame pixels are `to_frame` (n, 2, 3); later faces of a frame lie on top."""
+def paste_plan(
+    surface: Surface,
+    frame_of: NDArray[np.integer],
+    to_frame: NDArray[np.floating],
+    side: int,
+    *,
+    mask_of: NDArray[np.integer] | None = None,
+    strength: NDArray[np.floating] | None = None,
+) -> PastePlan:
+    """For crops of `side` whose maps to frame pixels are `to_frame` (n, 2, 3); later faces of a frame lie on top.
+
+    By default every face has mask 0 in full strength.
+    """
     inverse = np.linalg.inv(to_frame[:, :, :2])
     to_crop = np.concatenate([inverse, -inverse @ to_frame[:, :, 2:]], axis=2)
     corners = np.array([[0.0, 0, 1], [side - 1, 0, 1], [0, side - 1, 1], [side - 1, side - 1, 1]])
@@ -45,7 +61,15 @@ def paste_plan(surface: Surface, frame_of: NDArray[np.integer], to_frame: NDArra
     limit = np.array([surface.width, surface.height])
     box = np.hstack([np.clip(low, 0, limit), np.clip(high, 0, limit)]).astype(np.int32)
     layers = np.array([int((frame_of[:i] == frame_of[i]).sum()) for i in range(len(frame_of))], np.int32)
-    return PastePlan(np.asarray(frame_of, np.int32), box, to_crop.reshape(-1, 6).astype(np.float32), layers)
+    count = len(frame_of)
+    return PastePlan(
+        np.asarray(frame_of, np.int32),
+        box,
+        to_crop.reshape(-1, 6).astype(np.float32),
+        layers,
+        np.zeros(count, np.int32) if mask_of is None else np.asarray(mask_of, np.int32),
+        np.ones(count, np.float32) if strength is None else np.asarray(strength, np.float32),
+    )
 
 
 def paste(
@@ -54,24 +78,25 @@ def paste(
     plan: PastePlan,
     made: NDArray[np.floating],
     unpacking: Packing,
-    mask: Floats,
+    masks: Floats,
     colour: Floats,
     *,
     phases: int = 1,
 ) -> None:
-    """The twin of the kernel, in place. `made` (n · phases², 3, m, m), `mask` (side, side), `colour` (n, 8)."""
+    """The twin of the kernel, in place. `made` (n · phases², 3, m, m), `masks` (k, side, side), `colour` (n, 8)."""
     for index in range(len(plan)):
         left, top, right, bottom = (int(v) for v in plan.box[index])
         if colour[index, 6] == 0 or left >= right or top >= bottom:
             continue
         crop = woven(made[index * phases**2 : (index + 1) * phases**2], phases)
-        grid = _Grid.of(plan.affine[index], (left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN), mask)
+        box = (left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN)
+        grid = _Grid.of(plan.affine[index], box, masks[plan.mask_of[index]], plan.strength[index])
         rgb = grid.colours(crop, unpacking, colour[index])
         frame = frames[plan.frame_of[index]]
         _blend(frame, surface, (left, top, right, bottom), grid.weight, rgb)
 
 
-def coverage(surface: Surface, plan: PastePlan, count: int, mask: Floats) -> NDArray[np.bool_]:
+def coverage(surface: Surface, plan: PastePlan, count: int, masks: Floats) -> NDArray[np.bool_]:
     """Which samples of `count` frames a paste may change: bool (count, rows, width); all others keep their bits."""
     touched = np.zeros((count, surface.rows, surface.width), bool)
     for index in range(len(plan)):
@@ -79,7 +104,7 @@ def coverage(surface: Surface, plan: PastePlan, count: int, mask: Floats) -> NDA
         if left >= right or top >= bottom:
             continue
         box = (left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN)
-        heard = _Grid.of(plan.affine[index], box, mask).weight > 0
+        heard = _Grid.of(plan.affine[index], box, masks[plan.mask_of[index]], plan.strength[index]).weight > 0
         frame = touched[plan.frame_of[index]]
         frame[top:bottom, left:right] |= heard[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]
         rows, columns = (bottom - top) // 2, (right - left) // 2
@@ -91,6 +116,13 @@ def coverage(surface: Surface, plan: PastePlan, count: int, mask: Floats) -> NDA
                     taken = np.s_[_MARGIN + dy :: 2, _MARGIN + dx :: 2]
                     target |= heard[taken][:rows, :columns, None]
     return touched
+
+
+def weights(plan: PastePlan, index: int, masks: Floats) -> tuple[tuple[int, int, int, int], Floats]:
+    """The box (left, top, right, bottom) of one face and the mask in it, as it is laid."""
+    left, top, right, bottom = (int(v) for v in plan.box[index])
+    mask, strength = masks[plan.mask_of[index]], plan.strength[index]
+    return (left, top, right, bottom), _Grid.of(plan.affine[index], (left, top, right, bottom), mask, strength).weight
 
 
 def woven(pictures: NDArray[np.floating], phases: int) -> Floats:
@@ -109,7 +141,7 @@ class _Grid:
     weight: Floats
 
     @classmethod
-    def of(cls, affine: Floats, box: tuple[int, int, int, int], mask: Floats) -> _Grid:
+    def of(cls, affine: Floats, box: tuple[int, int, int, int], mask: Floats, strength: np.float32) -> _Grid:
         left, top, right, bottom = box
         x, y = np.meshgrid(np.arange(left, right, dtype=np.float32), np.arange(top, bottom, dtype=np.float32))
         u = affine[0] * x + affine[1] * y + affine[2]
@@ -121,7 +153,8 @@ class _Grid:
         corners = (u0, v0, np.minimum(u0 + 1, last), np.minimum(v0 + 1, last))
         parts = (u - u0.astype(np.float32), v - v0.astype(np.float32))
         grid = cls(corners, parts, np.zeros_like(u))
-        return cls(corners, parts, np.where(inside, grid.read(mask), np.float32(0)))
+        weight = grid.read(mask) * strength
+        return cls(corners, parts, np.where(inside & (weight >= _LEAST), weight, np.float32(0)))
 
     def read(self, plane: Floats) -> Floats:
         u0, v0, u1, v1 = self.corners

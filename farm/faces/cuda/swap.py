@@ -1,8 +1,10 @@
-"""The neural swap of a batch of frames: crops of all faces, the network over full batches, colours, paste."""
+"""The neural swap of a batch of frames: crops of all faces, the network over full batches, colours, masks, paste."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +12,8 @@ from numpy.typing import NDArray
 from farm.errors import RecipeError
 from farm.faces.cuda.backend import Array, Kernels
 from farm.faces.cuda.crop import Packing, crop_plan
-from farm.faces.cuda.look import similarities
-from farm.faces.cuda.paste import paste_plan
+from farm.faces.cuda.paste import PastePlan, paste_plan
+from farm.faces.cuda.places import similarities
 from farm.faces.cuda.surface import Floats, Surface
 from farm.faces.cuda.yunet import MOST
 from farm.faces.neural_masks import box_mask
@@ -19,31 +21,59 @@ from farm.inference.buckets import Buckets
 from farm.inference.spec import ModelSpec
 from farm.inference.templates import template
 
+Percent = tuple[float, float, float, float]
+
 
 @dataclass(frozen=True, slots=True)
 class SwapSettings:
     """side: of the crop, a whole multiple of the network's (pixel boost); 0 for the network's own. strength: of the
-    colour match, 0..1. blur: of the box mask's edge, as `box_mask`.
+    colour match, 0..1. blur, padding: of the box mask's edge, as `box_mask`.
     """
 
     side: int = 0
     strength: float = 0.5
     blur: float = 0.3
+    padding: Percent = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Faces:
-    """What is to be swapped in a batch: `frame_of` int32[n], rising; `five` (n, 5, 2); `source` float32[n, k]."""
+    """What is to be swapped in a batch, n faces.
+
+    frame_of: int32[n], rising. five: (n, 5, 2). source: float32[n, k]. strength: float32[n], 0..1. special: bool[n],
+    whose mask is more than the box.
+    """
 
     frame_of: NDArray[np.int32]
     five: NDArray[np.float64]
     source: Floats
+    strength: Floats
+    special: NDArray[np.bool_]
+
+    @classmethod
+    def plain(cls, frame_of: NDArray[np.int32], five: NDArray[np.float64], source: Floats) -> Faces:
+        """All of them in full strength, under the box mask alone."""
+        return cls(frame_of, five, source, np.ones(len(frame_of), np.float32), np.zeros(len(frame_of), bool))
 
     def __len__(self) -> int:
         return len(self.frame_of)
 
     def part(self, first: int, last: int) -> Faces:
-        return Faces(self.frame_of[first:last], self.five[first:last], self.source[first:last])
+        some = np.s_[first:last]
+        return Faces(self.frame_of[some], self.five[some], self.source[some], self.strength[some], self.special[some])
+
+
+Cover = Callable[[int, NDArray[np.float64], Callable[[], Floats]], Floats]
+"""The mask (side, side) of a special face: its number among all given, the map from its crop to the frame (2, 3), and
+what gives the crop itself, RGB 0..1 (side, side, 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """What was laid where: usable bool[n], whether the network's picture could be used; plans with their masks."""
+
+    usable: NDArray[np.bool_]
+    plans: tuple[tuple[PastePlan, Floats], ...]
 
 
 class SwapStep:
@@ -78,9 +108,10 @@ class SwapStep:
         self._given, self._told, self._made = (network.arrays[name] for name in self._names)
         self._capacity = network.capacity // self._phases**2
         self._table = kernels.empty((self._capacity, 8), np.float32)
-        mask = box_mask(self._side, blur=settings.blur)[0]
-        self._mask = kernels.empty(mask.shape, np.float32)
-        kernels.upload(mask, self._mask)
+        self._box = box_mask(self._side, blur=settings.blur, padding=settings.padding)
+        self._masks = kernels.empty(self._box.shape, np.float32)
+        kernels.upload(self._box, self._masks)
+        self._many: Array | None = None
 
     @staticmethod
     def pictures_needed(spec: ModelSpec, settings: SwapSettings) -> int:
@@ -88,44 +119,106 @@ class SwapStep:
         side = spec.input("target").size
         return MOST * ((settings.side or side) // side) ** 2
 
+    @property
+    def side(self) -> int:
+        return self._side
+
     def apply(self, frames: Array, faces: Faces) -> None:
-        """Swap in place; on a card the work is only asked for when this returns."""
-        start = 0
+        """Swap in place, under the box mask; on a card the work is only asked for when this returns."""
+        for start, stop in self._groups(faces):
+            self._group(frames, faces.part(start, stop), self._masks, np.zeros(stop - start, np.int32))
+
+    def lay(self, frames: Array, faces: Faces, cover: Cover) -> Laid:
+        """Swap in place, with masks of their own for special faces, and tell what was done: this waits."""
+        usable, plans = [np.zeros(0, bool)], []
+        for start, stop in self._groups(faces):
+            part = faces.part(start, stop)
+            masks, mask_of = self._box, np.zeros(len(part), np.int32)
+            given = self._crop(frames, part)
+            if part.special.any():
+                masks, mask_of = self._covered(part, start, given, cover)
+            self._swap(frames, part, given, self._on_device(masks), mask_of)
+            usable.append(self._kernels.download(self._table[: len(part)])[:, 6] > 0)
+            plans.append((self._plan(part, given, mask_of), masks))
+        return Laid(np.concatenate(usable), tuple(plans))
+
+    def _groups(self, faces: Faces) -> list[tuple[int, int]]:
+        groups, start = [], 0
         while start < len(faces):
             stop = _whole_frames(faces.frame_of, start, self._capacity)
-            self._group(frames, faces.part(start, stop))
+            groups.append((start, stop))
             start = stop
+        return groups
 
-    def _group(self, frames: Array, faces: Faces) -> None:
-        boost = self._phases**2
+    def _group(self, frames: Array, faces: Faces, masks: Array, mask_of: NDArray[np.int32]) -> None:
+        self._swap(frames, faces, self._crop(frames, faces), masks, mask_of)
+
+    def _crop(self, frames: Array, faces: Faces) -> NDArray[np.float64]:
+        """Cut all faces out; the maps from crop to frame (n, 2, 3)."""
         to_frame = similarities(self._template, faces.five)
+        plan = crop_plan(faces.frame_of, to_frame)
         self._kernels.crop(
-            frames,
-            self._surface,
-            crop_plan(faces.frame_of, to_frame),
-            self._packing,
-            self._given,
-            side=self._side,
-            phases=self._phases,
+            frames, self._surface, plan, self._packing, self._given, side=self._side, phases=self._phases
         )
+        return to_frame
+
+    def _swap(
+        self,
+        frames: Array,
+        faces: Faces,
+        to_frame: NDArray[np.float64],
+        masks: Array,
+        mask_of: NDArray[np.int32],
+    ) -> None:
+        boost, count = self._phases**2, len(faces)
         self._kernels.upload(np.repeat(faces.source, boost, axis=0).astype(self._told.dtype), self._told)
-        self._network.run(len(faces) * boost)
-        count = len(faces)
+        self._network.run(count * boost)
         self._kernels.match(
             self._given,
             self._made,
             count,
             self._packing,
             self._unpacking,
-            self._mask,
+            self._masks[0],
             self._phases,
             strength=self._strength,
             out=self._table,
         )
-        plan = paste_plan(self._surface, faces.frame_of, to_frame, self._side)
+        plan = self._plan(faces, to_frame, mask_of)
         self._kernels.paste(
-            frames, self._surface, plan, self._made, self._unpacking, self._mask, self._table, phases=self._phases
+            frames, self._surface, plan, self._made, self._unpacking, masks, self._table, phases=self._phases
         )
+
+    def _plan(self, faces: Faces, to_frame: NDArray[np.float64], mask_of: NDArray[np.int32]) -> PastePlan:
+        return paste_plan(self._surface, faces.frame_of, to_frame, self._side, mask_of=mask_of, strength=faces.strength)
+
+    def _covered(
+        self, faces: Faces, first: int, to_frame: NDArray[np.float64], cover: Cover
+    ) -> tuple[Floats, NDArray[np.int32]]:
+        """The box mask and those of special faces (k, side, side), and which counts for which face."""
+        masks, mask_of = [self._box[0]], np.zeros(len(faces), np.int32)
+        for place in np.flatnonzero(faces.special):
+            mask_of[place] = len(masks)
+            masks.append(cover(first + int(place), to_frame[place], partial(self._seen, int(place))))
+        return np.stack(masks), mask_of
+
+    def _seen(self, place: int) -> Floats:
+        """One crop as RGB 0..1 (side, side, 3), as the network is given it."""
+        boost = self._phases**2
+        given = self._kernels.download(self._given[place * boost : (place + 1) * boost]).astype(np.float32)
+        small = self._side // self._phases
+        split = given.reshape(self._phases, self._phases, 3, small, small).transpose(3, 0, 4, 1, 2)
+        values = split.reshape(self._side, self._side, 3)
+        rgb = (values - self._packing.pack[3:]) / self._packing.pack[:3]
+        return np.ascontiguousarray(rgb[..., ::-1] if self._packing.swapped else rgb, np.float32)
+
+    def _on_device(self, masks: Floats) -> Array:
+        if len(masks) == 1:
+            return self._masks
+        if self._many is None:
+            self._many = self._kernels.empty((self._capacity + 1, self._side, self._side), np.float32)
+        self._kernels.upload(masks, self._many)
+        return self._many
 
 
 def _whole_frames(frame_of: NDArray[np.int32], start: int, capacity: int) -> int:

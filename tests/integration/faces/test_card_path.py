@@ -12,8 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from farm.faces.cuda.backend import NumpyKernels
-from farm.faces.cuda.look import Found, Looker, similarities
+from farm.faces.cuda.look import Looker
 from farm.faces.cuda.paste import coverage, paste_plan
+from farm.faces.cuda.places import similarities
+from farm.faces.cuda.seen import Found
 from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.swap import Faces, SwapSettings, SwapStep
 from farm.faces.detect import Detector
@@ -89,7 +91,7 @@ def _step(catalogue: Catalogue, side: int = 0) -> SwapStep:
 
 
 def _faces(found: Found) -> Faces:
-    return Faces(found.frame_of, found.five, np.broadcast_to(SOURCE, (len(found), 512)))
+    return Faces.plain(found.frame_of, found.five, np.broadcast_to(SOURCE, (len(found), 512)))
 
 
 def test_it_sees_what_the_cpu_path_sees(catalogue: Catalogue, found: Found) -> None:
@@ -114,7 +116,7 @@ def test_faces_change_and_everything_else_keeps_its_bits(
     _step(catalogue, side).apply(made, _faces(found))
     size = side or 128
     plan = paste_plan(SURFACE, found.frame_of, similarities(template("arcface_128", size), found.five), size)
-    touched = coverage(SURFACE, plan, 2, box_mask(size)[0])
+    touched = coverage(SURFACE, plan, 2, box_mask(size))
     np.testing.assert_array_equal(made[~touched], frames[~touched])
     assert np.mean(made[touched] != frames[touched]) > 0.5
 

@@ -30,7 +30,8 @@ class NoNetworks:
 def seen(index: int, faces: list[FaceView], *, grey: float = 0.5) -> FrameView:
     small = np.full((36, 64), grey, np.float32)
     picture = np.zeros((240, 320, 3), np.uint8)
-    return FrameView(frame(np.zeros((240, 320), np.uint8), index=index), picture, np.eye(2, 3), small, faces)
+    plain = frame(np.zeros((240, 320), np.uint8), index=index)
+    return FrameView(plain, small, faces, lambda: (picture, np.eye(2, 3)))
 
 
 def window(views: list[FrameView], *, refinds: bool = True) -> Window:

@@ -58,7 +58,7 @@ class Emulated:
         source = files("farm.faces.cuda")
         text = _HEAD.replace("{sample}", sample).replace("{shift}", str(shift))
         text += source.joinpath("surface.cuh").read_text()
-        for name in ("crop", "paste", "colour", "yunet"):
+        for name in ("crop", "paste", "colour", "yunet", "overlay"):
             body = source.joinpath(f"{name}.cu").read_text().replace('extern "C" ', "")
             text += f"namespace in_{name} {{\n{body}\n}}\n"
         text += _RUN
@@ -97,6 +97,8 @@ _FUNCTIONS = {
     "paste": "in_paste::paste",
     "colour_rows": "in_colour::colour_rows",
     "colour_faces": "in_colour::colour_faces",
+    "overlay_luma": "in_overlay::overlay_luma",
+    "overlay_chroma": "in_overlay::overlay_chroma",
     "yunet_cells": "in_yunet::yunet_cells",
     "yunet_faces": "in_yunet::yunet_faces",
 }

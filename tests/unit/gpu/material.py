@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.surface import Surface
+from farm.media.colour import blends_of
 from farm.media.facts import ColourFacts
 
 
@@ -22,3 +24,11 @@ def noise(surface: Surface, count: int = 2, seed: int = 3) -> NDArray[Any]:
     unit = 1 << (surface.depth - 8)
     values = random.integers(16 * unit, 236 * unit, (count, surface.rows, surface.width))
     return (values << surface.shift).astype(surface.dtype)
+
+
+def label(surface: Surface) -> Overlay:
+    """A patch of changing colour and opacity at odd places, as a label would be."""
+    random = np.random.default_rng(7)
+    rgb = random.random((17, 31, 3)).astype(np.float32)
+    mask = np.clip(random.random((17, 31)) * 1.6 - 0.3, 0, 1).astype(np.float32)
+    return Overlay.of(blends_of(surface.planar, (13, 21, 44, 38), rgb, mask))

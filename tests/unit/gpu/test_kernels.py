@@ -7,11 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
-from farm.faces.cuda import colour, crop, paste, yunet
+from farm.faces.cuda import colour, crop, overlay, paste, yunet
 from farm.faces.cuda.crop import Packing, crop_plan
 from farm.faces.neural_masks import box_mask
 from tests.unit.gpu.emulation import Emulated
-from tests.unit.gpu.material import noise, surface
+from tests.unit.gpu.material import label, noise, surface
 from tests.unit.gpu.test_twins import ODD, PLAIN, TURN
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -53,20 +53,47 @@ def test_paste(emulated: tuple[Emulated, int], phases: int) -> None:
     side = 16 * phases
     faces = np.random.default_rng(8).random((3 * phases**2, 3, 16, 16)).astype(np.float32)
     edge = np.array([[1.4, -0.3, -6.0], [0.3, 1.4, -4.0]])
-    plan = paste.paste_plan(place, np.array([0, 2, 2]), np.stack([TURN, edge, edge + 3]), side)
+    plan = paste.paste_plan(
+        place,
+        np.array([0, 2, 2]),
+        np.stack([TURN, edge, edge + 3]),
+        side,
+        mask_of=np.array([0, 1, 0]),
+        strength=np.array([1, 0.7, 0.01]),
+    )
     table = np.array([[1.1, 0.9, 1, 0.01, 0, -0.02, 1, 0]] * 3, np.float32)
-    mask, unpacking = box_mask(side)[0], Packing.of(PLAIN)
-    paste.paste(told, place, plan, faces, unpacking, mask, table, phases=phases)
+    masks, unpacking = np.stack([box_mask(side)[0], np.eye(side, dtype=np.float32)]), Packing.of(PLAIN)
+    paste.paste(told, place, plan, faces, unpacking, masks, table, phases=phases)
     across = int((plan.box[:, 2] - plan.box[:, 0]).max()) // 2
     down = int((plan.box[:, 3] - plan.box[:, 1]).max()) // 2
     for layer in range(2):
         kernels.launch(
             "paste", across * down, made, place.width, place.height, place.code, len(plan), plan.frame_of, plan.box,
-            plan.affine, side, phases, faces, unpacking.unpack, False, mask, table, layer, plan.layers, across,
+            plan.affine, side, phases, faces, unpacking.unpack, False, masks, plan.mask_of,
+            plan.strength, table, layer, plan.layers, across,
             deep=len(plan),
         )  # fmt: skip
     np.testing.assert_array_equal(made, told)
     assert not np.array_equal(made, noise(place, 3))
+
+
+def test_overlay(emulated: tuple[Emulated, int]) -> None:
+    kernels, depth = emulated
+    place = surface(depth=depth, location="topleft")
+    told = noise(place, 3)
+    made = told.copy()
+    given = label(place)
+    overlay.overlay(told, place, 2, given)
+    size = (place.width, place.height, 2)
+    for name, box, tables in (
+        ("overlay_luma", given.luma, (given.values, given.weight)),
+        ("overlay_chroma", given.chroma, (given.cb, given.cr, given.kept)),
+    ):
+        left, top, columns, rows = box[0], box[1], box[2] - box[0], box[3] - box[1]
+        kernels.launch(name, columns * rows, made, *size, left, top, columns, rows, *tables, float(given.top), deep=2)
+    np.testing.assert_array_equal(made, told)
+    assert not np.array_equal(made[1], noise(place, 3)[1])
+    np.testing.assert_array_equal(made[2], noise(place, 3)[2])
 
 
 @pytest.mark.parametrize("phases", [1, 2])

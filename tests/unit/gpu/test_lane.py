@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import farm.faces.cuda.lane as lane_module
+from farm.faces.cuda.backend import NumpyKernels
 from farm.faces.cuda.lane import BatchPool, FrameBatch, lane
 from tests.unit.gpu.material import surface
 
@@ -68,24 +69,24 @@ def _all(pool: BatchPool, **part: int) -> list[list[int]]:
 
 
 def test_batches_are_full_but_for_the_last(decoder: _Decoder) -> None:
-    assert [len(pts) for pts in _all(BatchPool(surface(), 4, 2))] == [4, 4, 3]
+    assert [len(pts) for pts in _all(BatchPool(NumpyKernels(), surface(), 4, 2))] == [4, 4, 3]
     assert decoder.closed
     assert _Feed.closed == 1
 
 
 def test_a_part_begins_and_ends_at_its_own_frames(decoder: _Decoder) -> None:
-    assert _all(BatchPool(surface(), 4, 2), first=50, last=80) == [[50, 60, 70]]
+    assert _all(BatchPool(NumpyKernels(), surface(), 4, 2), first=50, last=80) == [[50, 60, 70]]
 
 
 def test_memory_comes_back_when_nothing_is_left_for_it(decoder: _Decoder) -> None:
     decoder.count = 8
-    pool = BatchPool(surface(), 4, 1)
+    pool = BatchPool(NumpyKernels(), surface(), 4, 1)
     assert [len(pts) for pts in _all(pool)] == [4, 4]
     assert isinstance(pool.take(), FrameBatch)
 
 
 def test_a_lane_that_waits_for_memory_ends_when_the_pool_stops(decoder: _Decoder) -> None:
-    pool = BatchPool(surface(), 4, 1)
+    pool = BatchPool(NumpyKernels(), surface(), 4, 1)
     held: list[FrameBatch] = []
     thread = threading.Thread(target=lambda: held.extend(lane(None, "nvdec", pool)))  # type: ignore[arg-type]
     thread.start()

@@ -8,7 +8,7 @@ import pytest
 from farm.faces import geometry
 from farm.faces.cuda import colour, crop, paste
 from farm.faces.cuda.crop import Letterbox, Packing, crop_plan
-from farm.faces.cuda.look import first_crops, next_crops, similarities
+from farm.faces.cuda.places import first_crops, next_crops, similarities
 from farm.faces.cuda.swap import _whole_frames
 from farm.faces.detect import Detection
 from farm.faces.landmarks import crop_for
@@ -49,7 +49,7 @@ def test_a_letterbox_averages_the_frame_and_leaves_the_rest_empty() -> None:
     frames = noise(place)
     box = Letterbox.of(place, 32)
     out = np.full((2, 3, 32, 32), 9, np.float32)
-    crop.crop(frames, place, box.plan(2), Packing.of(PLAIN), out, side=32, filled=box.filled)
+    crop.crop(frames, place, box.plan(np.arange(2)), Packing.of(PLAIN), out, side=32, filled=box.filled)
     assert box.filled == (32, 16)
     assert not out[:, :, 16:].any()
     whole = region_to_rgb(_planar(place, frames[0]), (0, 0, 96, 48))
@@ -75,14 +75,14 @@ def test_paste_is_that_of_the_media_room(depth: int, location: str) -> None:
     frames = noise(place)
     before = frames.copy()
     made = np.random.default_rng(5).random((1, 3, 32, 32)).astype(np.float32)
-    mask = box_mask(32)[0]
+    masks = box_mask(32)
     plan = paste.paste_plan(place, np.array([1]), TURN[None], 32)
     table = np.array([[1, 1, 1, 0, 0, 0, 1, 0]], np.float32)
-    paste.paste(frames, place, plan, made, Packing.of(PLAIN), mask, table)
+    paste.paste(frames, place, plan, made, Packing.of(PLAIN), masks, table)
     assert np.array_equal(frames[0], before[0])
 
     left, top, right, bottom = plan.box[0]
-    grid = paste._Grid.of(plan.affine[0], (left, top, right, bottom), mask)
+    grid = paste._Grid.of(plan.affine[0], (left, top, right, bottom), masks[0], np.float32(1))
     rgb = grid.colours(paste.woven(made, 1), Packing.of(PLAIN), table[0])
     told = _planar(place, before[1])
     paste_rgb(told, (left, top, right, bottom), rgb, grid.weight)
@@ -92,7 +92,7 @@ def test_paste_is_that_of_the_media_room(depth: int, location: str) -> None:
         assert np.abs(plane.astype(int) - other.astype(int)).max() <= 1
         assert np.mean(plane != other) < 1e-3
     assert (mine.planes[0] != _planar(place, before[1]).planes[0]).any()
-    touched = paste.coverage(place, plan, 2, mask)
+    touched = paste.coverage(place, plan, 2, masks)
     assert np.array_equal(frames[~touched], before[~touched])
     # Nearly every sample that may change does: noise is pasted on noise.
     assert np.mean(frames[touched] != before[touched]) > 0.8
@@ -109,7 +109,7 @@ def test_a_crop_that_is_no_picture_leaves_the_frame_alone() -> None:
     table = colour.match(given, made, Packing.of(PLAIN), Packing.of(PLAIN), box_mask(16)[0], 1, strength=1.0)
     assert table[:, 6].tolist() == [0, 0, 1]
     plan = paste.paste_plan(place, np.array([0, 1]), np.stack([TURN, TURN]), 16)
-    paste.paste(frames, place, plan, made, Packing.of(PLAIN), box_mask(16)[0], table)
+    paste.paste(frames, place, plan, made, Packing.of(PLAIN), box_mask(16), table)
     assert np.array_equal(frames, before)
 
 
