@@ -201,6 +201,11 @@ class Settings(BaseSettings):
         default=(),
         description="Execution providers to use, best first, by comma; unset: what works, TensorRT, CUDA, CPU.",
     )
+    back_end: Literal["auto", "cpu", "twin"] = Field(
+        default="auto",
+        description="Where frames are rendered. `auto`: on the card where there is one and recipe and plate fit, "
+        "else by the processor; `cpu`: by the processor; `twin`: the card's path computed by the processor, for tests.",
+    )
     scratch: Path | None = Field(
         default=None, description="Folder for files while a task runs; unset: a folder in the system's temporary one."
     )

@@ -16,7 +16,8 @@ from farm.faces.network import Network
 _PALM_CROP = 192
 _HAND_CROP = 224
 _REACH = 2.2
-_PALM_SCORE = 0.2
+PALM_LOGIT = float(np.log(0.2 / 0.8))
+"""What the palm detector says of a palm with a score of .2, the least that counts."""
 _HAND_SCORE = 0.4
 _FINGERS = ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12), (13, 14, 15, 16), (17, 18, 19, 20))
 _PALM = (0, 1, 2, 5, 9, 13, 17)
@@ -69,15 +70,14 @@ class HandFinder:
 
     def _near(self, picture: NDArray[np.uint8], face: NDArray[np.floating]) -> list[NDArray[np.float64]]:
         """The two surest palms: size, centre and seven points in the picture's pixels, as one row each."""
-        box = bounding_box(face[:VERTICES])
-        affine = crop_around((box[:2] + box[2:]) / 2, float((box[2:] - box[:2]).max()) * _REACH, 0.0, _PALM_CROP)
+        affine = palm_crop(face)
         outputs = self._palms.run(input_1=_tensor(picture, affine, _PALM_CROP))
         logit = outputs["Identity_1"].reshape(-1)
         row = outputs["Identity"].reshape(-1, 18).astype(np.float64)
         back, scale = invert(affine), scale_of(affine)
         palms: list[NDArray[np.float64]] = []
         for index in np.argsort(-logit, kind="stable")[:12]:
-            if logit[index] < np.log(_PALM_SCORE / (1 - _PALM_SCORE)) or len(palms) == 2:
+            if logit[index] < PALM_LOGIT or len(palms) == 2:
                 break
             points = apply(back, np.vstack([row[index, :2], row[index, 4:].reshape(7, 2)]) + _anchors()[index])
             size = float(row[index, 2:4].max()) / scale
@@ -102,6 +102,12 @@ class HandFinder:
             return None
         points = outputs["Identity"].reshape(21, 3)[:, :2].astype(np.float64)
         return Hand(apply(invert(affine), points), score, affine)
+
+
+def palm_crop(face: NDArray[np.floating]) -> Affine:
+    """The map to the palm detector's square around the face with these landmarks (478, >=2)."""
+    box = bounding_box(face[:VERTICES])
+    return crop_around((box[:2] + box[2:]) / 2, float((box[2:] - box[:2]).max()) * _REACH, 0.0, _PALM_CROP)
 
 
 def outline(hand: Hand, rgb: NDArray[np.float32], origin: NDArray[np.floating]) -> NDArray[np.float32]:

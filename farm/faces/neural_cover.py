@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -11,13 +12,29 @@ from numpy.typing import NDArray
 from farm.faces import hands
 from farm.faces.mesh import OUTER_LIPS, VERTICES, canonical_mesh
 from farm.faces.meshwarp import Target
-from farm.faces.neural_align import Aligned
+from farm.faces.neural_align import Box
 from farm.faces.neural_look import Floats
 from farm.faces.neural_masks import Mask, Occluder, Regions, box_mask, combined, eroded_blur
 from farm.faces.neural_settings import Area, MaskSettings
 from farm.faces.neural_source import Loads
 
 _NOSE_TIP, _UNDER_NOSE = 4, 2
+
+
+class Crop(Protocol):
+    """A face cut out of a frame, as far as masks ask for it; `neural_align.Aligned` says what each thing is."""
+
+    @property
+    def side(self) -> int: ...
+    @property
+    def seen(self) -> Floats: ...
+    @property
+    def box(self) -> Box: ...
+    @property
+    def region(self) -> Floats: ...
+
+    def to_crop(self, points: NDArray[np.floating]) -> NDArray[np.float64]: ...
+    def from_region(self, values: Floats) -> Floats: ...
 
 
 class Cover:
@@ -30,7 +47,12 @@ class Cover:
             Regions(models, settings.region_model, regions=settings.regions) if settings.region_model else None
         )
 
-    def of(self, face: Aligned, target: Target, *, given: Floats | None = None) -> Floats:
+    def is_plain(self, target: Target) -> bool:
+        """Whether the face's mask is the box alone, whatever it shows."""
+        named = self._settings.areas or self._occluders or self._regions is not None
+        return not named and not (self._settings.hands and target.hands)
+
+    def of(self, face: Crop, target: Target, *, given: Floats | None = None) -> Floats:
         """The mask (side, side), 0..1, of an aligned face; `given` is the mask that the network itself made."""
         settings, side = self._settings, face.side
         top, right, bottom, left = settings.padding
@@ -42,7 +64,7 @@ class Cover:
             return np.asarray(box[0], np.float32)
         return np.asarray(combined([box, *(_softened(mask, settings, side) for mask in inner)])[0], np.float32)
 
-    def _inner(self, face: Aligned, target: Target) -> list[Floats]:
+    def _inner(self, face: Crop, target: Target) -> list[Floats]:
         settings = self._settings
         found = [area_mask(face.to_crop(target.points), area, face.side) for area in settings.areas]
         masks = [np.maximum.reduce(found)] if found else []

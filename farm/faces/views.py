@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
->>>>>>> 1d04b39 (Look at every fourth frame in full on the card and draw the lines between; masks by face and the label as kernels)
 from dataclasses import dataclass, field
 
 import cv2

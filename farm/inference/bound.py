@@ -6,7 +6,8 @@ processor the same object runs on NumPy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,17 @@ def device_error(error: Exception, where: str) -> Exception:
             f"The card's context is lost: {text}", where=where, do="The worker replaces this process by itself."
         )
     return InfrastructureError(f"The device failed: {text}", where=where, do="Try again; report it if it recurs.")
+
+
+@contextmanager
+def device_errors(where: str) -> Iterator[None]:
+    """Errors of CuPy inside the block as the farm's own."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("cupy", "cupy_backends"):
+            raise device_error(error, where) from error
+        raise
 
 
 def open_bound(

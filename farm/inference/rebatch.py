@@ -103,3 +103,14 @@ def _free_first(value: Any) -> None:
         )
     shape.dim[0].ClearField("dim_value")
     shape.dim[0].dim_param = BATCH_AXIS
+
+
+def proved_free(path: Path) -> bytes:
+    """`freed_bytes`, compared with the original on the processor first; RecipeError where it differs."""
+    from farm.inference import providers as ep
+    from farm.inference.opening import random_feed, runtime
+
+    data = freed_bytes(path)
+    single, batched = (runtime().InferenceSession(source, providers=[ep.CPU]) for source in (path.read_bytes(), data))
+    same_on_each(single, batched, [random_feed(single, seed) for seed in (1, 2)])
+    return data

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import av.error
 from av import CodecContext, Packet, VideoFrame
 from av.codec.context import Flags, ThreadType
+from av.codec.hwaccel import HWAccel
 from av.packet import PacketSideData
 from av.video.codeccontext import VideoCodecContext
 from pydantic import BaseModel, ConfigDict
@@ -72,14 +73,14 @@ class DecoderSetup(BaseModel):
     def extradata_bytes(self) -> bytes | None:
         return base64.b64decode(self.extradata) if self.extradata else None
 
-    def open(self, *, threads: int = 0, exacting: bool = False) -> VideoCodecContext:
-        """A fresh decoder; `threads` 0 means one a core.
+    def open(self, *, threads: int = 0, exacting: bool = False, hardware: HWAccel | None = None) -> VideoCodecContext:
+        """A fresh decoder; `threads` 0 means one a core. hardware: the card that decodes, if one does.
 
         `exacting`: a decoder that would keep silent about faults (`limits.SILENT`) refuses the packets that it finds
         them in. Others say what they find, but may stumble over pictures before the first that is wanted.
         """
         silent = self.codec in limits.SILENT
-        context: Any = CodecContext.create(self.codec, "r")
+        context: Any = CodecContext.create(self.codec, "r", hardware)
         if self.width and self.height:
             context.width, context.height = self.width, self.height
         if self.sample_format:
@@ -197,13 +198,14 @@ def decode_packets(
     *,
     threads: int = 0,
     exacting: bool = False,
+    hardware: HWAccel | None = None,
 ) -> Iterator[Decoded]:
     """Pictures in the decoder's own (presentation) order, the same as a plain decode gives.
 
     `packets` carry their ordinal as pts. A packet that the decoder refuses is noted in `log` and skipped, as players
     do; `exacting` makes it refuse what it would otherwise decode with faults. The last pictures are flushed at the end.
     """
-    context = setup.open(threads=threads, exacting=exacting)
+    context = setup.open(threads=threads, exacting=exacting, hardware=hardware)
     number = -1
     for packet in packets:
         number = packet.pts if packet.pts is not None else number

@@ -64,3 +64,13 @@ class Frame:
     @property
     def height(self) -> int:
         return int(self.planes[0].shape[0])
+
+
+@dataclass(slots=True)
+class CardFrame(Frame):
+    """A frame whose samples lie on the card that decoded it: `planes` is empty, `picture` (PyAV's) owns them.
+
+    The decoder has few pictures: let it go soon.
+    """
+
+    picture: Any = None

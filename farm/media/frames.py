@@ -11,10 +11,10 @@ from av import VideoFrame
 from farm.errors import PlanMismatchError
 from farm.media.decoder import Decoded, DecodeLog
 from farm.media.facts import ColourFacts
-from farm.media.frame import Frame
+from farm.media.frame import CardFrame, Frame, SampleFormat
 from farm.media.frameindex import FrameIndex
 from farm.media.names import MATRICES, PRIMARIES, RANGES, TRANSFERS, name_of
-from farm.media.planes import is_full_range_format, to_planes
+from farm.media.planes import is_full_range_format, planar_format, to_planes
 
 
 @dataclass(slots=True)
@@ -53,6 +53,18 @@ class FrameMaker:
             own = {n: value for n, value in said.items() if value != "unknown"}
             self._known[key] = self._stated.model_copy(update=own)
         return self._known[key]
+
+
+class CardFrameMaker(FrameMaker):
+    """Makes CardFrames of pictures that a card decoded; `sample_format` is the plate's, by FFmpeg's name."""
+
+    def __init__(self, stated: ColourFacts, sample_format: str) -> None:
+        super().__init__(stated)
+        self._format: SampleFormat = planar_format(sample_format)
+
+    def make(self, picture: VideoFrame, pts: int, index: int) -> Frame:
+        side_data = _side_data(picture)
+        return CardFrame((), self._format, self._colour(picture), pts, index, side_data=side_data, picture=picture)
 
 
 def _side_data(picture: VideoFrame) -> dict[str, bool]:

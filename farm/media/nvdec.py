@@ -79,6 +79,11 @@ def choose_decoder(
     return DecoderChoice(NVDEC)
 
 
+def card_decoder(*, owned: bool = True) -> HWAccel:
+    """FFmpeg's CUDA decoder; owned: its pictures stay on the card, else they are fetched as NV12 or P010."""
+    return HWAccel("cuda", allow_software_fallback=False, is_hw_owned=owned)
+
+
 def pictures(
     path: Path, decoder: str, *, start: int | None = None, threads: int = 0
 ) -> Generator[VideoFrame, None, None]:
@@ -89,7 +94,7 @@ def pictures(
     """
     hardware = None
     if decoder == NVDEC:
-        hardware = HWAccel("cuda", allow_software_fallback=False, is_hw_owned=True)
+        hardware = card_decoder()
     with av.open(str(path), hwaccel=hardware) as container:
         stream = container.streams.video[0]
         if hardware is None:

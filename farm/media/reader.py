@@ -14,7 +14,8 @@ from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.media.framefile import decode_frame
 from farm.media.frameindex import FrameIndex
-from farm.media.frames import FrameMaker, ReadReport, assemble
+from farm.media.frames import CardFrameMaker, FrameMaker, ReadReport, assemble
+from farm.media.nvdec import card_decoder
 from farm.media.packets import open_packets
 from farm.media.planecodec import PlaneDecoder
 from farm.media.scan import scan_timeline
@@ -67,8 +68,11 @@ def read_segment(
     *,
     report: ReadReport | None = None,
     threads: int = 0,
+    on_card: bool = False,
 ) -> Iterator[Frame]:
     """Frames [first, last) of the timeline from a segment file, in bounded memory.
+
+    on_card: decode on the card and leave the samples there (CardFrame); `segment_decoder` says whether that is right.
 
     The range may be the chunk's own or reach into its context; of the timeline only that part is needed (and earlier
     entries, so that indexes are right). Raises InputError where the segment does not hold it,
@@ -90,11 +94,15 @@ def read_segment(
         threads = 1 if len(timeline.concealed) or len(timeline.damaged) else threads
         # A plan by packets promised that nothing is wrong: the decoder must not make the best of what is.
         exacting = not timeline.decoded
-        decoded = decode_packets(header.setup, _numbered(segment), log, threads=threads, exacting=exacting)
+        hardware = card_decoder() if on_card else None
+        packets = _numbered(segment)
+        decoded = decode_packets(header.setup, packets, log, threads=threads, exacting=exacting, hardware=hardware)
+        colour = facts.video.colour
+        maker = CardFrameMaker(colour, facts.video.sample_format) if on_card else FrameMaker(colour)
         index = FrameIndex(header.low)
         index.extend(header.frames)
         index.know_damage(timeline)
-        frames = assemble(decoded, index, FrameMaker(facts.video.colour), log, low=first, high=last, strict=exacting)
+        frames = assemble(decoded, index, maker, log, low=first, high=last, strict=exacting)
         yield from _reported(frames, log, report)
 
 

@@ -87,5 +87,19 @@ def _card(nvml: Nvml, handle: Any) -> Card:
     )
 
 
+def process_mib(nvml: Any, card: Card, pid: int) -> int:
+    """Device memory that one process holds on the card, MiB; 0 where driver or container does not tell."""
+    if nvml is None:
+        return 0
+    try:
+        handle = nvml.nvmlDeviceGetHandleByUUID(card.uuid)
+        for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
+            if process.pid == pid and process.usedGpuMemory:
+                return int(process.usedGpuMemory) // MIB
+    except Exception:
+        return 0  # NVMLError_NotSupported or another namespace of process ids
+    return 0
+
+
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value

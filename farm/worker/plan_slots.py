@@ -10,7 +10,8 @@ from pathlib import Path
 from farm.errors import InputError
 from farm.worker.devices import Card
 
-BATCHES = (32, 16, 8, 4, 2, 1)
+BATCHES = (32, 16, 8, 4)
+"""A batch is a whole multiple of the looker's cadence."""
 RESERVE_MIB = 512
 RESERVE_SHARE = 0.05
 """What is left free: for the display, the driver, and pictures that are larger than the measured ones."""
@@ -43,14 +44,22 @@ class Footprint:
         return cls(max(0, small[1] - each * small[0]), each, measured)
 
 
+GUESS = Footprint(1440, 279)
+"""Of a recipe that nobody measured yet: the largest that was measured (`plan_table.FOOTPRINTS`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """`slots` 0 means that the recipe does not fit; `why` says what decided."""
+    """`slots` 0 means that the recipe does not fit; `why` says what decided.
+
+    slot_mib: computed. measured_mib: the most that a slot was seen to use, 0 where nobody looked.
+    """
 
     slots: int
     batch: int
     slot_mib: int
     why: str
+    measured_mib: int = 0
 
     @property
     def fits(self) -> bool:
@@ -81,13 +90,14 @@ def room_mib(total_mib: int) -> int:
 
 
 def shrunk(plan: SlotPlan, footprint: Footprint) -> SlotPlan:
-    """The plan after memory ran out under `plan`: half the batch, and at a batch of one a slot less."""
-    if plan.batch > 1:
+    """The plan after memory ran out under `plan`: half the batch, and at the smallest batch a slot less."""
+    if plan.batch > min(BATCHES):
         batch = plan.batch // 2
-        return replace(plan, batch=batch, slot_mib=footprint.at(batch), why="memory ran out with twice the batch")
+        why = "memory ran out with twice the batch"
+        return replace(plan, batch=batch, slot_mib=footprint.at(batch), measured_mib=0, why=why)
     if plan.slots > 1:
         return replace(plan, slots=plan.slots - 1, why="memory ran out with one slot more")
-    return replace(plan, slots=0, why="memory ran out with one slot and a batch of one")
+    return replace(plan, slots=0, why=f"memory ran out with one slot and a batch of {min(BATCHES)}")
 
 
 class PlanBook:

@@ -76,10 +76,18 @@ class Previews:
     def watched(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """`frames`, untouched. A generator, so that it is closed with its consumer."""
         for frame in frames:
-            if self._taken is None and frame.index in self._range and self._clock() >= self._due:
-                self._taken = frame.index, upright_preview(frame, self._plate, SIDE)[0]
-                self._due = self._clock() + self._seconds
+            if self.wants(frame.index):
+                self.seen(frame)
             yield frame
+
+    def wants(self, index: int) -> bool:
+        """Whether the plate's frame `index` is to be shown to `seen`: for frames that are not at hand as they pass."""
+        return self._taken is None and index in self._range and self._clock() >= self._due
+
+    def seen(self, frame: Frame) -> None:
+        """Keep a small copy of a frame of the plate."""
+        self._taken = frame.index, upright_preview(frame, self._plate, SIDE)[0]
+        self._due = self._clock() + self._seconds
 
     def rendered(self, frame: Frame) -> None:
         """The finished frame, label and all."""

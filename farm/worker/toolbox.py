@@ -12,6 +12,7 @@ from farm.inference.deployment import open_deployment
 from farm.inference.session import Models
 from farm.settings import Settings
 from farm.store.base import Store
+from farm.worker.card_slot import CardSlot
 
 _MOST_IDENTITIES = 16
 
@@ -28,6 +29,14 @@ class Toolbox:
         self._models: Models | None = None
         self._identities: OrderedDict[str, PreparedIdentity] = OrderedDict()
         self.sources = SourceCache()
+        self._card: CardSlot | None = None
+
+    @property
+    def card(self) -> CardSlot:
+        """The card of this slot, or why it has none; found with the first task."""
+        if self._card is None:
+            self._card = CardSlot.here(self._settings)
+        return self._card
 
     @property
     def threads(self) -> int:
@@ -36,6 +45,8 @@ class Toolbox:
     def models(self) -> Models:
         if self._models is None:
             settings = self._settings
+            # ONNX Runtime makes the card's context with its first session; by then it needs the decoder's flags.
+            self.card.claim()
             deployment = open_deployment(settings.home, settings.models_dir, shelf=self._store)
             self._models = deployment.open_models(
                 providers=settings.providers or ("auto",),
@@ -54,6 +65,8 @@ class Toolbox:
         return self._identities[digest]
 
     def close(self) -> None:
+        if self._card is not None:
+            self._card.close()
         if self._models is not None:
             self._models.close()
             self._models = None

@@ -13,6 +13,7 @@ from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
 from farm.faces.cuda.surface import Floats, Surface
+from farm.media import nvdec
 
 Array = Any
 """A NumPy or a CuPy array, as the back end makes them."""
@@ -33,6 +34,10 @@ class Kernels(Protocol):
         ...
 
     def download(self, array: Array) -> NDArray[Any]: ...
+
+    def take(self, picture: Any, surface: Surface, into: Array) -> None:
+        """Copy a picture that a card decoded into one frame (rows, width) of a batch."""
+        ...
 
     def crop(
         self,
@@ -102,6 +107,11 @@ class NumpyKernels:
 
     def download(self, array: Array) -> NDArray[Any]:
         return np.array(array)
+
+    def take(self, picture: Any, surface: Surface, into: Array) -> None:
+        luma, chroma = (np.from_dlpack(plane) for plane in nvdec.device_planes(picture))
+        into[: surface.height] = luma
+        into[surface.height :] = chroma.reshape(surface.height // 2, surface.width)
 
     def crop(
         self,

@@ -21,12 +21,15 @@ from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
 from farm.faces.cuda.surface import Floats, Surface
+from farm.media import nvdec
 
 # Without contraction the kernels add and multiply as their NumPy twins do.
 _OPTIONS = ("--std=c++17", "--fmad=false")
 _THREADS = 256
 _SUMS = 14
 _ALIGNED = 256
+_TAKEN = 4
+"""Pictures of a decoder's small pool that are kept while their copies are on the way."""
 _HALF = "#include <cuda_fp16.h>\n"
 
 
@@ -102,6 +105,7 @@ class CudaKernels:
         self._tables: dict[bytes, Array] = {}
         self._scratch: dict[tuple[Any, ...], Array] = {}
         self._event = self._cp.cuda.Event(block=True, disable_timing=True)
+        self._taken: deque[tuple[Any, Any]] = deque()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         with self.handle:
@@ -128,6 +132,20 @@ class CudaKernels:
         array.data.copy_to_host_async(ctypes.c_void_p(pinned.ptr), array.nbytes, self.handle)
         self.wait()
         return host.copy()
+
+    def take(self, picture: Any, surface: Surface, into: Array) -> None:
+        # On the stream on which FFmpeg works, so that it comes after the picture is there.
+        source = self._cp.cuda.Stream.null
+        if len(self._taken) == _TAKEN:
+            self._taken.popleft()[1].synchronize()
+        width, height = surface.width * into.itemsize, surface.height
+        luma, chroma = (self._cp.from_dlpack(plane) for plane in nvdec.device_planes(picture))
+        copy_rows(into.data.ptr, width, luma, height, source)
+        copy_rows(into.data.ptr + height * width, width, chroma, height // 2, source)
+        copied = self._cp.cuda.Event(block=True, disable_timing=True)
+        copied.record(source)
+        self.handle.wait_event(copied)
+        self._taken.append((picture, copied))
 
     def wait(self) -> None:
         """Until the card has done all that was asked, asleep."""
@@ -287,6 +305,13 @@ class CudaKernels:
         if key not in self._scratch:
             self._scratch[key] = self._cp.cuda.alloc_pinned_memory(size)
         return self._scratch[key]
+
+
+def copy_rows(target: int, width: int, plane: Array, rows: int, stream: Any) -> None:
+    """Rows of `width` bytes from a pitched plane to the address `target`, closely packed."""
+    runtime = cupy().cuda.runtime
+    kind = runtime.memcpyDeviceToDevice
+    runtime.memcpy2DAsync(target, width, plane.data.ptr, plane.strides[0], width, rows, kind, stream.ptr)
 
 
 def _size(surface: Surface) -> tuple[np.int32, np.int32]:

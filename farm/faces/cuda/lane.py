@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from farm.faces.cuda.backend import Array, Kernels
-from farm.faces.cuda.device import cupy
+from farm.faces.cuda.device import copy_rows, cupy
 from farm.faces.cuda.seen import Found
 from farm.faces.cuda.surface import Surface
 from farm.media import nvdec
@@ -148,8 +148,8 @@ class _HardwareFeed:
         target, width = array[place], self._surface.width * array.itemsize
         height = self._surface.height
         luma, chroma = (self._cp.from_dlpack(plane) for plane in nvdec.device_planes(picture))
-        self._copy(target.data.ptr, width, luma, height)
-        self._copy(target.data.ptr + height * width, width, chroma, height // 2)
+        copy_rows(target.data.ptr, width, luma, height, self._stream)
+        copy_rows(target.data.ptr + height * width, width, chroma, height // 2, self._stream)
         copied = self._events.pop()
         copied.record(self._stream)
         self._held.append((picture, copied))
@@ -162,12 +162,6 @@ class _HardwareFeed:
     def close(self) -> None:
         while self._held:
             self._held.popleft()[1].synchronize()
-
-    def _copy(self, target: int, width: int, plane: Array, rows: int) -> None:
-        runtime = self._cp.cuda.runtime
-        runtime.memcpy2DAsync(
-            target, width, plane.data.ptr, plane.strides[0], width, rows, runtime.memcpyDeviceToDevice, self._stream.ptr
-        )
 
 
 class _HostFeed:

@@ -6,7 +6,7 @@ from typing import Any
 
 from farm.chunker.cut import CutChunk, PlateCutter
 from farm.errors import InputError, PlanMismatchError
-from farm.faces.track import AFTER, BEFORE
+from farm.faces.cuda.pipeline import CONTEXT
 from farm.jobs.wire import ChunkPlan, PlanResult
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
@@ -28,7 +28,7 @@ def plan(context: TaskContext) -> PlanResult:
     path, plate = context.fetch(job.plate, "plate")
     facts = probe_safely(path)
     context.control.publish_plate(context.lease, facts.model_dump(mode="json"), sha256=plate.sha256, size=plate.size)
-    before, after = (BEFORE, AFTER) if job.recipe.changes_faces else (0, 0)
+    before, after = CONTEXT if job.recipe.changes_faces else (0, 0)
 
     def cutter(*, by_decoding: bool) -> PlateCutter:
         return PlateCutter(

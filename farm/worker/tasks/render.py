@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from farm.errors import RecipeError
+from farm.errors import OutOfMemoryError, RecipeError
 from farm.faces.cast import Cast
+from farm.faces.cuda.networks import CARD
+from farm.faces.cuda.pipeline import CONTEXT, CardPipeline
 from farm.faces.mapping import Mapping, MappingRequest, resolve
 from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.report import FrameReport, summarise
+from farm.inference.bound import device_errors
 from farm.jobs.wire import ChunkTask, ObjectOut, RenderResult
+from farm.media.deliverables import Source
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.media.grow import grown
+from farm.media.nvdec import CPU, NVDEC, DecoderChoice
 from farm.media.reader import read_segment
+from farm.media.segmentdecoder import segment_decoder
 from farm.media.timeline import Timeline
 from farm.media.writer import ChunkFacts, ChunkWriter
 from farm.provenance.label import Label
 from farm.provenance.permit import Permit
 from farm.recipe import Recipe
 from farm.store import keys
+from farm.worker.back_end import BackEnd, choose, pipeline_of, smaller
+from farm.worker.back_end import Cast as Roles
 from farm.worker.identities import stored_identities
 from farm.worker.permission import require_permit
 from farm.worker.previews import Previews
@@ -32,39 +41,113 @@ from farm.worker.task import TaskContext
 
 _AHEAD = 8
 """Frames between two stages: enough to ride out a slow one, few enough for 8K."""
+_AHEAD_ON_CARD = 2
+"""Pictures of a card's decoder that wait: it has few."""
 
 
 def render(context: TaskContext) -> RenderResult:
-    """Renders one chunk; its files are in the store when this returns."""
+    """Renders one chunk; its files are in the store when this returns.
+
+    Where the card's memory runs out, the chunk begins anew with half the batch, in the end without the card.
+    """
     chunk = _chunk(context)
     permit = require_permit(context)
     facts, timeline = context.facts(), Timeline.from_bytes(context.store.get_bytes(chunk.plan["timeline"]))
     segment = context.folder / "segment"
     context.store.get_file(chunk.segment_key, segment)
     recipe = context.claim.job.recipe.as_is() if chunk.as_is else context.claim.job.recipe
-    pipeline = _pipeline(context, recipe, facts)
-    label = _label(context, recipe, permit, facts)
-    reports: list[FrameReport] = []
-    before, after = int(chunk.plan["before"]), int(chunk.plan["after"])
-    low, high = max(0, chunk.first - before), min(len(timeline), chunk.last + after)
-    previews = _previews(context, chunk, facts, recipe)
-    decoded = read_segment(segment, facts, timeline, low, high, threads=context.toolbox.threads)
-    frames = ahead(previews.watched(decoded), _AHEAD)
-    outputs = _Outputs(context, chunk, facts, timeline)
-    with previews, outputs, Behind(outputs.write, _AHEAD) as encoding:
-        for rendered in _watched(context, pipeline, frames, chunk):
-            if label is not None:
-                label.apply(rendered.frame)
-            reports.append(rendered.report)
-            previews.rendered(rendered.frame)
-            encoding.put(rendered)
+    models, card = context.toolbox.models(), context.toolbox.card
+    work = _Work(
+        context,
+        chunk,
+        _Plate(segment, facts, timeline),
+        _roles(context, recipe),
+        _label(context, recipe, permit, facts),
+    )
+    back_end = choose(card, recipe, facts, models)
+    if back_end.on_card and int(chunk.plan["before"]) < CONTEXT[0]:
+        back_end = BackEnd(CPU, "the chunk was cut with less context than the card's path looks at")
+    while True:
+        decoder = work.decoder(back_end)
+        try:
+            with device_errors(context.where):
+                outputs, reports = work.run(back_end, decoder)
+            break
+        except OutOfMemoryError:
+            if not back_end.on_card:
+                raise
+            back_end = smaller(back_end, card, recipe, facts, models)
     stored = outputs.store()
+    environment = _environment(context, chunk, recipe, back_end, decoder)
+    if back_end.on_card:
+        environment["slot_mib"] = card.remember(recipe)
     return RenderResult(
         frames=chunk.last - chunk.first,
         outputs=stored,
         report=summarise(reports).model_dump(mode="json"),
-        environment=_environment(context, chunk, recipe),
+        environment=environment,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plate:
+    """The chunk's segment, and the part of the timeline that it holds."""
+
+    segment: Path
+    facts: PlateFacts
+    timeline: Timeline
+
+
+class _Work:
+    """One chunk, ready to be rendered as often as it takes."""
+
+    def __init__(
+        self, context: TaskContext, chunk: ChunkTask, plate: _Plate, roles: Roles, label: Label | None
+    ) -> None:
+        self._context, self._chunk, self._plate, self._roles, self._label = context, chunk, plate, roles, label
+
+    def decoder(self, back_end: BackEnd) -> DecoderChoice:
+        """The card's decoder where frames are worked on there and it is proved; for a twin the processor's."""
+        if back_end.name != CARD:
+            return DecoderChoice(CPU, "frames are not worked on by the card")
+        return segment_decoder(self._plate.segment, self._plate.facts, self._plate.timeline)
+
+    def run(self, back_end: BackEnd, decoder: DecoderChoice) -> tuple[_Outputs, list[FrameReport]]:
+        context, chunk = self._context, self._chunk
+        facts, timeline = self._plate.facts, self._plate.timeline
+        plans = [EncoderPlan.model_validate(plan) for plan in chunk.plan["encoders"].values()]
+        previews = _previews(context, chunk, facts, self._roles.recipe)
+        pipeline = pipeline_of(
+            back_end,
+            self._roles,
+            facts,
+            context.toolbox.models(),
+            self._label,
+            matte=any(plan.source is not Source.PICTURE for plan in plans),
+            threads=context.toolbox.threads,
+            watcher=previews if decoder.name == NVDEC else None,
+        )
+        reports: list[FrameReport] = []
+        outputs = _Outputs(context, chunk, facts, timeline)
+        frames = self._frames(decoder, pipeline.context, previews)
+        with previews, outputs, Behind(outputs.write, _AHEAD) as encoding:
+            for rendered in _watched(context, pipeline, frames, chunk):
+                if self._label is not None and not back_end.on_card:
+                    self._label.apply(rendered.frame)
+                reports.append(rendered.report)
+                previews.rendered(rendered.frame)
+                encoding.put(rendered)
+        return outputs, reports
+
+    def _frames(self, decoder: DecoderChoice, context: tuple[int, int], previews: Previews) -> Iterator[Frame]:
+        chunk, plate = self._chunk, self._plate
+        before, after = min(context[0], int(chunk.plan["before"])), min(context[1], int(chunk.plan["after"]))
+        low, high = max(0, chunk.first - before), min(len(plate.timeline), chunk.last + after)
+        on_card, threads = decoder.name == NVDEC, self._context.toolbox.threads
+        frames = read_segment(
+            plate.segment, plate.facts, plate.timeline, low, high, threads=1 if on_card else threads, on_card=on_card
+        )
+        return ahead(frames, _AHEAD_ON_CARD) if on_card else ahead(previews.watched(frames), _AHEAD)
 
 
 def _chunk(context: TaskContext) -> ChunkTask:
@@ -73,16 +156,14 @@ def _chunk(context: TaskContext) -> ChunkTask:
     return context.claim.chunk
 
 
-def _pipeline(context: TaskContext, recipe: Recipe, facts: PlateFacts) -> FacePipeline:
-    models, threads = context.toolbox.models(), context.toolbox.threads
+def _roles(context: TaskContext, recipe: Recipe) -> Roles:
     if not recipe.puts_in_faces:
-        return FacePipeline(recipe, Mapping(), {}, models, facts, threads=threads)
+        return Roles(recipe, Mapping(), {})
     if context.claim.cast_key is None:
         raise RecipeError("A render task came before the cast is known.", where=context.where, do="Requeue the job.")
     identities = stored_identities(context)
     cast = Cast.from_bytes(context.store.get_bytes(context.claim.cast_key))
-    mapping = resolve(MappingRequest.model_validate(context.claim.mapping), cast, identities)
-    return FacePipeline(recipe, mapping, identities, models, facts, threads=threads)
+    return Roles(recipe, resolve(MappingRequest.model_validate(context.claim.mapping), cast, identities), identities)
 
 
 def _label(context: TaskContext, recipe: Recipe, permit: Permit | None, facts: PlateFacts) -> Label | None:
@@ -107,7 +188,7 @@ def _previews(context: TaskContext, chunk: ChunkTask, facts: PlateFacts, recipe:
 
 
 def _watched(
-    context: TaskContext, pipeline: FacePipeline, frames: Iterator[Frame], chunk: ChunkTask
+    context: TaskContext, pipeline: FacePipeline | CardPipeline, frames: Iterator[Frame], chunk: ChunkTask
 ) -> Iterator[Rendered]:
     """The pipeline's frames, with progress reported and the order to stop obeyed at each."""
     for done, rendered in enumerate(pipeline.process(frames, chunk.first, chunk.last), start=1):
@@ -116,13 +197,18 @@ def _watched(
         context.heartbeat.progress(done, "rendering")
 
 
-def _environment(context: TaskContext, chunk: ChunkTask, recipe: Recipe) -> dict[str, object]:
+def _environment(
+    context: TaskContext, chunk: ChunkTask, recipe: Recipe, back_end: BackEnd, decoder: DecoderChoice
+) -> dict[str, object]:
     plans = [EncoderPlan.model_validate(plan) for plan in chunk.plan["encoders"].values()]
     return {
         "encoders": {plan.deliverable: plan.encoder for plan in plans},
-        "decoder": "cpu",
+        "encoders_why": {plan.deliverable: " ".join(plan.why) for plan in plans},
+        "decoder": decoder.name,
+        "decoder_why": decoder.why,
         "segment": chunk.plan["segment"],
         "models": [use.as_dict() for use in context.toolbox.models().used()] if recipe.processors else [],
+        **back_end.record(),
     }
 
 

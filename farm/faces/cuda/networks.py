@@ -1,0 +1,148 @@
+"""The networks of the card's path, opened once a slot: looking for any recipe, and one recipe's swapper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from farm.faces.cuda.backend import Kernels, NumpyKernels
+from farm.faces.cuda.look import CADENCE
+from farm.faces.cuda.swap import SwapSettings, SwapStep
+from farm.faces.network import DETECTOR, EMBEDDER, LANDMARKER, PALMS
+from farm.inference import providers as ep
+from farm.inference.bound import GRAPHS, BoundNetwork, Source, open_bound
+from farm.inference.buckets import Buckets
+from farm.inference.half import half_bytes
+from farm.inference.rebatch import proved_free
+from farm.inference.spec import ModelSpec
+
+TWIN, CARD = "twin", "card"
+"""Back ends: NumPy on the processor, CUDA kernels on the card."""
+_EMBEDDED = 8
+_PALMS = 4
+_ON_CARD = (ep.TENSORRT, ep.CUDA)
+
+
+class Weights(Protocol):
+    """Where specs and verified weights come from; `farm.inference.session.Models` is the real one."""
+
+    @property
+    def catalogue(self) -> Any: ...
+
+    def weights(self, name: str, precision: str | None = None) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """name: TWIN or CARD. providers: asked for, best first. threads: of the processor, for the twin's networks."""
+
+    name: str
+    providers: tuple[str, ...] = (ep.CPU,)
+    threads: int = 1
+
+    @classmethod
+    def card(cls, providers: Sequence[str]) -> Device:
+        """The card, with those of `providers` that work on its memory."""
+        return cls(CARD, tuple(name for name in ep.expand(providers) if name in _ON_CARD) or (ep.CUDA,))
+
+    def kernels(self) -> Kernels:
+        if self.name == TWIN:
+            return NumpyKernels()
+        from farm.faces.cuda.device import CudaKernels
+
+        return CudaKernels()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A network with its contract."""
+
+    buckets: Buckets
+    spec: ModelSpec
+
+
+class CardNetworks:
+    """Everything that one swapper's recipe runs, for batches of `batch` frames, on one stream.
+
+    Raises OutOfMemoryError where the device is full, RecipeError where a network cannot be run there; then nothing
+    stays open.
+    """
+
+    def __init__(
+        self, device: Device, models: Weights, swapper: str, precision: str | None, batch: int, settings: SwapSettings
+    ) -> None:
+        self.kernels = device.kernels()
+        self.batch = batch
+        self._device, self._models = device, models
+        self._uses: list[dict[str, Any]] = []
+        self._open: list[Buckets] = []
+        keys, few = batch // CADENCE + 1, max(1, batch // 4)
+        try:
+            self.detector = self._network(DETECTOR, (keys,), keys, half=True)
+            self.rough = self._network(LANDMARKER, (keys,), keys, precision="fp16")
+            self.landmarker = self._network(LANDMARKER, (batch, few), batch)
+            self.embedder = self._network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
+            self.palms = self._network(PALMS, (_PALMS,), _PALMS)
+            needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
+            self.swapper = self._network(swapper, (batch, few), max(batch, needed), precision=precision)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for buckets in self._open:
+            buckets.close()
+
+    def used(self) -> list[dict[str, Any]]:
+        """For the attempt's record: each network, its precision, what was asked for and what really runs it."""
+        return list(self._uses)
+
+    def _network(
+        self, name: str, sizes: tuple[int, ...], capacity: int, *, precision: str | None = None, half: bool = False
+    ) -> Opened:
+        spec: ModelSpec = self._models.catalogue.spec(name)
+        path = self._models.weights(name, precision)
+        # Rounding to half precision on a processor costs time instead of saving it.
+        source: Source = _halved(path) if half and self._device.name == CARD else path
+        bound = [self._bound(source, path, size, name) for size in sorted(set(sizes))]
+        buckets = Buckets(bound, capacity, self.kernels.empty)
+        self._open.append(buckets)
+        file = precision or spec.default_precision
+        self._uses.append(
+            {
+                "name": name,
+                "precision": f"{file}, computed in half" if source is not path else file,
+                "sha256": spec.file(precision).sha256 or "",
+                "licence": spec.licence.id,
+                "requested": self._device.providers,
+                "actual": buckets.provider,
+                "skipped": [asdict(skip) for skip in bound[-1].skipped],
+                "batches": True,
+                "sizes": buckets.sizes,
+            }
+        )
+        return Opened(buckets, spec)
+
+    def _bound(self, source: Source, path: Path, size: int, name: str) -> BoundNetwork:
+        tuning: Mapping[str, str] = GRAPHS if self._device.name == CARD else {}
+        told: dict[str, Any] = {
+            "requested": self._device.providers,
+            "stream": self.kernels.stream,
+            "threads": self._device.threads,
+            "name": name,
+            "tuning": tuning,
+        }
+        network = open_bound(source, size, **told)
+        if all(port.shape[0] == size for port in (*network.inputs, *network.outputs)):
+            return network
+        return open_bound(proved_free(path), size, **told)
+
+
+def _halved(path: Path) -> Source:
+    """The graph in half precision where the onnx package is here to make it, else as it is."""
+    try:
+        return half_bytes(path)
+    except ModuleNotFoundError:
+        return path

@@ -1,0 +1,172 @@
+"""What a slot keeps on its card: one recipe's networks, with the batch that the card holds and that is fast enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from time import perf_counter
+
+import structlog
+
+from farm.errors import OutOfMemoryError
+from farm.faces.cuda.networks import CARD, TWIN, CardNetworks, Device
+from farm.faces.cuda.painter import step_settings
+from farm.faces.neural_settings import NeuralSwapSettings
+from farm.inference import providers as ep
+from farm.inference.opening import runtime
+from farm.inference.session import Models
+from farm.media import nvdec
+from farm.recipe import Recipe
+from farm.settings import Settings
+from farm.worker.devices import Card, find_cards, load_nvml, process_mib
+from farm.worker.gpu_fit import fitted
+from farm.worker.plan_slots import BATCHES, GUESS, PlanBook, SlotPlan, shrunk
+
+log = structlog.get_logger(__name__)
+
+Open = Callable[[int], CardNetworks]
+_TWIN_BATCH = 8
+_FAST_ENOUGH = 0.95
+_TIMED_RUNS = 8
+
+
+class CardSlot:
+    """The card of this process, or the twin that stands for it; `missing` says why there is neither.
+
+    Networks stay open from chunk to chunk of one recipe. Nothing touches the card before `claim`.
+    """
+
+    def __init__(self, settings: Settings, book: PlanBook, *, card: Card | None = None, missing: str = "") -> None:
+        self._settings, self._book, self.card, self.missing = settings, book, card, missing
+        self._twin = settings.back_end == TWIN
+        self._held: tuple[str, CardNetworks] | None = None
+
+    @classmethod
+    def here(cls, settings: Settings) -> CardSlot:
+        """By the settings and what this machine has."""
+        book = PlanBook(settings.home / "gpu-plans.json")
+        if settings.back_end == TWIN:
+            return cls(settings, book)
+        if settings.back_end == "cpu":
+            return cls(settings, book, missing="FARM_BACK_END says so")
+        card = own_card()
+        return cls(settings, book, card=card, missing=_missing(card))
+
+    @property
+    def name(self) -> str:
+        """Which back end it is: TWIN or CARD."""
+        return TWIN if self._twin else CARD
+
+    def claim(self) -> None:
+        """Before anything else touches the card: the flags that its decoder needs. Nothing where there is none."""
+        if self.card is not None and not self.missing:
+            nvdec.claim_primary_context()
+
+    def networks(self, recipe: Recipe, models: Models) -> CardNetworks:
+        """The recipe's networks, open. RecipeError where they cannot be run here or do not fit."""
+        digest = recipe.digest()
+        if self._held is not None and self._held[0] == digest:
+            return self._held[1]
+        self.close()
+        make = self._maker(recipe, models)
+        if self.card is None:
+            made = make(_TWIN_BATCH)
+        else:
+            if self._book.get(self.card, digest) is None:
+                self._measure(self.card, digest, make)
+            made, _ = fitted(make, self.card, digest, GUESS, self._book)
+        self._held = (digest, made)
+        return made
+
+    def shrink(self, recipe: Recipe) -> bool:
+        """After memory ran out in the middle of a chunk: half the batch from now on; False where there is no less."""
+        self.close()
+        if self.card is None:
+            return False
+        plan = self._book.get(self.card, recipe.digest())
+        if plan is None:
+            return False
+        smaller = shrunk(plan, GUESS)
+        self._book.put(self.card, recipe.digest(), smaller)
+        return smaller.fits
+
+    def remember(self, recipe: Recipe) -> int:
+        """Note how much of the card this process has in use now, MiB; 0 where the driver does not tell."""
+        if self.card is None:
+            return 0
+        used = process_mib(load_nvml(), self.card, os.getpid())
+        plan = self._book.get(self.card, recipe.digest())
+        if plan is not None and used > plan.measured_mib:
+            self._book.put(self.card, recipe.digest(), replace(plan, measured_mib=used))
+        return used
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held[1].close()
+            self._held = None
+
+    def _maker(self, recipe: Recipe, models: Models) -> Open:
+        (spec,) = recipe.processors
+        settings = NeuralSwapSettings.model_validate(spec.settings)
+        side = models.catalogue.spec(spec.model).input("target").size
+        providers = self._settings.providers or ("auto",)
+        device = Device(TWIN, threads=self._settings.threads or 1) if self._twin else Device.card(providers)
+
+        def make(batch: int) -> CardNetworks:
+            return CardNetworks(device, models, spec.model, settings.precision, batch, step_settings(settings, side))
+
+        return make
+
+    def _measure(self, card: Card, digest: str, make: Open) -> None:
+        """Time the swapper at each batch that fits, once for this card and recipe, and keep the choice."""
+        rates: dict[int, float] = {}
+        for batch in BATCHES:
+            try:
+                networks = make(batch)
+            except OutOfMemoryError:
+                continue
+            try:
+                rates[batch] = _rate(networks)
+            finally:
+                networks.close()
+        if rates:
+            batch = fast_enough(rates)
+            why = f"measured: {', '.join(f'{size}: {rate:.0f}/s' for size, rate in sorted(rates.items()))}"
+            self._book.put(card, digest, SlotPlan(1, batch, GUESS.at(batch), why))
+            log.info("batch chosen", card=card.name, batch=batch, why=why)
+
+
+def fast_enough(rates: Mapping[int, float]) -> int:
+    """The smallest batch whose rate is within 5 % of the best: the rest is memory and latency for nothing."""
+    best = max(rates.values())
+    return min(batch for batch, rate in rates.items() if rate >= _FAST_ENOUGH * best)
+
+
+def own_card() -> Card | None:
+    """The card that this process is given by CUDA_VISIBLE_DEVICES, as `farm worker` sets it."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return next((card for card in find_cards(load_nvml()) if card.uuid == visible), None)
+
+
+def _missing(card: Card | None) -> str:
+    if card is None:
+        return "this slot has no NVIDIA card"
+    if find_spec("cupy") is None:
+        return "CuPy is not installed (facefarm[gpu])"
+    if ep.CUDA not in runtime().get_available_providers():
+        return "this build of ONNX Runtime has no CUDA provider (facefarm[gpu])"
+    return ""
+
+
+def _rate(networks: CardNetworks) -> float:
+    """Faces a second of the swapper at a full batch."""
+    buckets = networks.swapper.buckets
+    buckets.run(networks.batch)
+    networks.kernels.wait()
+    start = perf_counter()
+    for _ in range(_TIMED_RUNS):
+        buckets.run(networks.batch)
+    networks.kernels.wait()
+    return _TIMED_RUNS * networks.batch / (perf_counter() - start)
