@@ -60,9 +60,10 @@ def rendered(
     return render
 
 
-def record_of(client: Client, job_id: str) -> dict[str, Any]:
-    attempts = client.request("GET", f"/jobs/{job_id}/chunks/0")
-    return attempts["attempts"][-1]["environment"]
+def record_of(settings: Settings, job_id: str) -> dict[str, Any]:
+    """The environment that the newest render attempt reported."""
+    with make_sessions(make_engine(required(settings, "database_url"), application="a-test", pool_size=1))() as session:
+        return next(one.environment for one in attempts(session, job_id) if one.kind == "render")
 
 
 def test_both_back_ends_make_the_same_film_and_say_which_they_are(

@@ -19,7 +19,7 @@ CARD = Card("GPU-1", "NVIDIA Test", 8192, 8000)
 
 @pytest.mark.parametrize(
     ("total", "useful", "slots", "batch"),
-    [(8192, 1, 1, 32), (8192, 4, 1, 32), (16384, 4, 3, 32), (4096, 4, 1, 16), (1700, 4, 1, 1), (1500, 4, 0, 0)],
+    [(8192, 1, 1, 32), (8192, 4, 1, 32), (16384, 4, 3, 32), (4096, 4, 1, 16), (2000, 4, 1, 4), (1800, 4, 0, 0)],
 )
 def test_the_largest_batch_comes_first_and_then_slots(total: int, useful: int, slots: int, batch: int) -> None:
     plan = plan_slots(total, SMALL, useful=useful)
@@ -41,12 +41,12 @@ def test_a_reserve_stays_free_on_small_and_large_cards() -> None:
 
 
 def test_memory_running_out_halves_the_batch_and_then_takes_slots_until_nothing_fits() -> None:
-    plan = SlotPlan(2, 4, SMALL.at(4), "")
+    plan = SlotPlan(2, 16, SMALL.at(16), "")
     seen = []
     while plan.fits:
         plan = shrunk(plan, SMALL)
         seen.append((plan.slots, plan.batch))
-    assert seen == [(2, 2), (2, 1), (1, 1), (0, 1)]
+    assert seen == [(2, 8), (2, 4), (1, 4), (0, 4)]
 
 
 def test_two_measurements_make_a_footprint() -> None:
