@@ -54,13 +54,13 @@ def _rendered(kernels: Kernels, provider: str, frames: Any, swapper: Path) -> tu
         network = open_bound(source, FRAMES, requested=[provider], stream=kernels.stream, threads=8)
         return Buckets([network], capacity, kernels.empty)
 
-    eye, level = weights / yunet.files["fp32"].file, weights / points.files["fp32"].file
+    eye, level = weights / yunet.files["fp32"].file, weights / points.files["fp16"].file
     looker = Looker(
         kernels,
         SURFACE,
         (opened(half_bytes(eye), FRAMES), yunet),
         (opened(level, FRAMES), points),
-        rough=opened(half_bytes(level), FRAMES),
+        rough=opened(level, FRAMES),
     )
     found = looker.look(frames, FRAMES)
     step = SwapStep(kernels, SURFACE, opened(swapper, 32), swap)

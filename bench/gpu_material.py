@@ -12,6 +12,7 @@ from av.video.reformatter import ColorRange, Colorspace
 from numpy.typing import NDArray
 
 from bench.gpu_networks import SHAPES
+from farm.faces.cuda.look import CADENCE
 from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.swap import SwapSettings
 from farm.inference import providers as ep
@@ -95,29 +96,30 @@ def render(
     lanes: int,
     providers: tuple[str, ...] = (ep.CUDA,),
     half: bool = True,
+    cadence: int = CADENCE,
 ) -> GpuRender:
     """A slot for the bench's plate with a stand-in of `SHAPES` as swapper, detector and landmarker the bundled ones.
 
-    half: detector and first landmark pass in half precision.
+    half: detector and both landmark passes in half precision. cadence: of frames that are looked at in full.
     """
     catalogue = Catalogue.load(resource("models"))
     yunet, points = catalogue.spec("yunet"), catalogue.spec("face-landmarks-478")
     weights = Path(str(resource("models"))) / "weights"
     small = max(1, batch // 8)
-    eye, rough = weights / yunet.files["fp32"].file, None
-    level = weights / points.files["fp32"].file
-    if half:
-        rough = Network(half_bytes(level), points, (batch, small), GRAPHS)
+    keys = batch // cadence + (cadence > 1)
+    eye = weights / yunet.files["fp32"].file
+    level = weights / points.files["fp16" if half else "fp32"].file
     return GpuRender(
         SURFACE,
-        Network(half_bytes(eye) if half else eye, yunet, (batch,), GRAPHS),
+        Network(half_bytes(eye) if half else eye, yunet, (keys,), GRAPHS),
         Network(level, points, (batch, small), GRAPHS),
         Network(model, catalogue.spec(SHAPES[variant].model), (batch, small), GRAPHS),
         batch=batch,
         providers=providers,
-        rough=rough,
+        rough=Network(level, points, (keys,), GRAPHS),
         settings=SwapSettings(),
         lanes=lanes,
+        cadence=cadence,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from bench.gpu_material import identity, parts, render
 from farm.faces.cuda.device import CudaKernels, cupy
+from farm.faces.cuda.look import CADENCE
 from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS, open_bound
 from farm.inference.buckets import Buckets
@@ -34,6 +35,7 @@ def main() -> None:
         batch=told["batch"],
         lanes=told["lanes"],
         half=told.get("half", True),
+        cadence=told.get("cadence", CADENCE),
     )
     drive(slot, told, None, frames=WARM_FRAMES)
     print(json.dumps({"ready": True, "vram_mib": vram_mib()}), flush=True)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from farm.client import Client
+from farm.db.engine import make_engine, make_sessions
 from farm.inference.spec import LicenceClass
+from farm.jobs.views import attempts
 from farm.local.farm import LocalFarm
 from farm.media.probe import probe
 from farm.media.reader import read_plate
@@ -53,17 +55,20 @@ def rendered(
             farm = Farm(local, client)
             job = farm.finished(farm.submit(clip.plate, recipe="swap-inswapper"))
             path = farm.download(job, "ffv1", home / "made.mkv")
-            record = record_of(client, job.id)
             client.close()
+            record = record_of(local.state.database_url, job.id)
         return path, record
 
     return render
 
 
-def record_of(settings: Settings, job_id: str) -> dict[str, Any]:
+def record_of(url: str, job_id: str) -> dict[str, Any]:
     """The environment that the newest render attempt reported."""
-    with make_sessions(make_engine(required(settings, "database_url"), application="a-test", pool_size=1))() as session:
-        return next(one.environment for one in attempts(session, job_id) if one.kind == "render")
+    engine = make_engine(url, application="a-test", pool_size=1)
+    with make_sessions(engine)() as session:
+        record = next(one.environment for one in attempts(session, job_id) if one.kind == "render")
+    engine.dispose()
+    return record
 
 
 def test_both_back_ends_make_the_same_film_and_say_which_they_are(

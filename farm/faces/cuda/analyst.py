@@ -95,7 +95,6 @@ class CardAnalyst(CloseUp):
             rough=rough.buckets,
             cadence=cadence,
         )
-        self._scale = min(1.0, PREVIEW / max(surface.width, surface.height))
 
     def look(self, batch: CardBatch) -> list[FrameView]:
         """One view a frame, in order; they show the samples until the batch is painted."""
@@ -104,7 +103,7 @@ class CardAnalyst(CloseUp):
             CardView(head, found.small[place], [], partial(self._shown, batch, place))
             for place, head in enumerate(batch.heads)
         ]
-        sizes = (found.box[:, 2:] - found.box[:, :2]).max(axis=1, initial=0.0) * self._scale
+        sizes = (found.box[:, 2:] - found.box[:, :2]).max(axis=1, initial=0.0)
         for row in np.flatnonzero((sizes >= SMALLEST) & (found.presence >= MIN_PRESENCE)):
             points = found.points[row]
             face = FaceView(

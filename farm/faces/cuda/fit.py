@@ -10,7 +10,7 @@ from farm.faces.neural_settings import NeuralSwapSettings
 from farm.inference.spec import ModelSpec
 from farm.media.facts import PlateFacts
 from farm.media.planes import planar_format
-from farm.recipe import MESH_WARP, SWAP, Recipe
+from farm.recipe import MESH_WARP, SWAP, DetectorSpec, Recipe
 
 _DEPTHS = {"yuv420p": 8, "yuv420p10le": 10}
 
@@ -19,6 +19,8 @@ def recipe_misfit(recipe: Recipe, models: Weights) -> str:
     """Why the recipe cannot be rendered on the card; "" where it can."""
     if len(recipe.processors) != 1 or recipe.processors[0].kind != SWAP:
         return "the card's path takes one swapper and nothing else"
+    if recipe.detector != DetectorSpec():
+        return "the card's path looks with the bundled detector in its plain settings"
     (spec,) = recipe.processors
     if spec.model == MESH_WARP:
         return "mesh-warp is painted by the processor"

@@ -81,8 +81,10 @@ class CardNetworks:
         keys, few = batch // CADENCE + 1, max(1, batch // 4)
         try:
             self.detector = self._network(DETECTOR, (keys,), keys, half=True)
-            self.rough = self._network(LANDMARKER, (keys,), keys, precision="fp16")
-            self.landmarker = self._network(LANDMARKER, (batch, few), batch)
+            # Half precision moves the five points that place the swap by a few hundredths of a pixel (docs/gpu.md).
+            level = "fp16" if device.name == CARD else None
+            self.rough = self._network(LANDMARKER, (keys,), keys, precision=level)
+            self.landmarker = self._network(LANDMARKER, (batch, few), batch, precision=level)
             self.embedder = self._network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
             self.palms = self._network(PALMS, (_PALMS,), _PALMS)
             needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
