@@ -24,6 +24,7 @@ from tests.acceptance.conftest import Farm
 from tests.stand_ins import stand_in_catalogue
 
 LEAST_DB = 38.0
+SETTINGS = {"swap": {"mask": {"areas": ["face"]}}}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def rendered(
             assert local.state is not None
             client = Client(local.state.url)
             farm = Farm(local, client)
-            job = farm.finished(farm.submit(clip.plate, recipe="swap-inswapper"))
+            job = farm.finished(farm.submit(clip.plate, recipe="swap-inswapper", settings=SETTINGS))
             path = farm.download(job, "ffv1", home / "made.mkv")
             client.close()
             record = record_of(local.state.database_url, job.id)
