@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import select
 
-from farm.db.engine import Sessions
+from farm.db.engine import Sessions, database_now
 from farm.db.tables import Job
 from farm.store import keys
 from farm.store.base import Store
 
 JOBS = "jobs/"
 _BATCH = 500
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class OrphanSweeper:
@@ -28,6 +24,7 @@ class OrphanSweeper:
     ----------
     age: only what is older goes: a submission stores its objects before it makes its job.
     every: seconds between two passes, since a pass lists the whole store.
+    now: the database's clock by default; whoever stored an object dated it.
     """
 
     name = "orphans"
@@ -39,14 +36,14 @@ class OrphanSweeper:
         *,
         age: timedelta,
         every: float,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sessions = sessions
         self._store = store
         self._age = age
         self._every = every
-        self._now = now
+        self._now = now or (lambda: database_now(sessions))
         self._clock = clock
         self._due = clock()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from farm.db.engine import Sessions, transact
+from farm.db.engine import Sessions, database_now, transact
 from farm.db.tables import Job
 from farm.jobs.request import JobRequest
 from farm.jobs.states import FINAL_JOB_STATES
@@ -23,25 +23,24 @@ KEY_FILE = "permit.pem"
 _BATCH = 100
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 def key_path(settings: Settings) -> Path:
     """Where the farm's signing key lies."""
     return settings.permit_key_path or settings.home / "secrets" / KEY_FILE
 
 
 class Permits:
-    """Signs permits with the farm's key. What is kept with a job is `{"token": ..., "expires": ...}`."""
+    """Signs permits with the farm's key. What is kept with a job is `{"token": ..., "expires": ...}`.
 
-    def __init__(self, key: Ed25519PrivateKey, now: Callable[[], datetime] = utc_now) -> None:
+    `now` is the database's clock: permits last for minutes, and no two machines have to agree on the time.
+    """
+
+    def __init__(self, key: Ed25519PrivateKey, now: Callable[[], datetime]) -> None:
         self._key = key
         self.now = now
 
     @classmethod
-    def of(cls, settings: Settings) -> Permits:
-        return cls(load_or_make_key(key_path(settings)))
+    def of(cls, settings: Settings, sessions: Sessions) -> Permits:
+        return cls(load_or_make_key(key_path(settings)), lambda: database_now(sessions))
 
     def issue(
         self,
@@ -81,10 +80,10 @@ class PermitRenewer:
         self._before = before
 
     def run_once(self) -> int:
-        return transact(self._sessions, self._renew)
-
-    def _renew(self, session: Session) -> int:
         until = (self._permits.now() + self._before).isoformat()
+        return transact(self._sessions, lambda session: self._renew(session, until))
+
+    def _renew(self, session: Session, until: str) -> int:
         due = session.scalars(
             select(Job)
             .where(Job.state.not_in(FINAL_JOB_STATES), Job.permit["expires"].astext < until)

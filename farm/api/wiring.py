@@ -64,7 +64,7 @@ def make_services(settings: Settings) -> Services:
         check_recipe=partial(
             check_recipe, deployment=deployment, allowed_licences=LicencePolicy.of(settings.allowed_licences).allowed
         ),
-        permits=Permits.of(settings),
+        permits=Permits.of(settings, sessions),
         wake=dispatcher.run_once,
         new_id=new_id,
         operations=Operations(

@@ -61,7 +61,7 @@ def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups:
         DeadlineWatcher(sessions),
         DependencyReleaser(sessions, policy),
         Finisher(sessions, policy),
-        PermitRenewer(sessions, Permits.of(settings)),
+        PermitRenewer(sessions, Permits.of(settings, sessions)),
         OutboxDispatcher(sessions, wakeups),
         Waker(sessions, policy),
         LaneCloser(sessions, policy),

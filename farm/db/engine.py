@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import CursorResult, Engine, Executable, create_engine, make_url
+from sqlalchemy import CursorResult, Engine, Executable, create_engine, func, make_url, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -84,6 +85,16 @@ def transact(
                 raise _refusal(error) from error
             sleep(0.05 * 2 ** (attempt - 1))
     raise AssertionError("unreachable")
+
+
+def database_now(sessions: Sessions) -> datetime:
+    """The database's clock: the only one by which the farm's programs may agree on a time."""
+
+    def read(session: Session) -> datetime:
+        now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+        return now
+
+    return transact(sessions, read)
 
 
 def rows_changed(session: Session, statement: Executable, parameters: dict[str, Any] | None = None) -> int:

@@ -9,11 +9,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from farm import jobs
-from farm.db.engine import Sessions, transact
+from farm.db.engine import Sessions, database_now, transact
 from farm.errors import ErrorClass, InfrastructureError, StaleLeaseError
 from farm.jobs.finish import Followed
 from farm.jobs.fleet import release_slot
@@ -111,7 +110,7 @@ class Control:
 
     def now(self) -> datetime:
         """The database's clock."""
-        return transact(self._sessions, _now)
+        return database_now(self._sessions)
 
     def _insist(self, work: Callable[[Session], T]) -> T:
         pause = 0.5
@@ -122,8 +121,3 @@ class Control:
                 log.warning("the database is away; the report is kept and tried again", error=str(error))
             self._sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _now(session: Session) -> datetime:
-    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
-    return now

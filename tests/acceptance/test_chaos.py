@@ -7,15 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.chaos.__main__ import run_scenario
-from tests.chaos.harness import ChaosFarm, chaos_farm
-from tests.chaos.scenarios import SCENARIOS, SHORT, Scenario
+from tests.chaos.farm import chaos_farm
+from tests.chaos.harness import ChaosFarm
+from tests.chaos.scenario import Scenario
+from tests.chaos.scenarios import SCENARIOS, SHORT
 
 SEED = 7
 
 
 @pytest.fixture(scope="module")
 def hurt_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosFarm]:
-    with chaos_farm(tmp_path_factory.mktemp("chaos")) as farm:
+    with chaos_farm(tmp_path_factory.mktemp("chaos"), swap=False) as farm:
         yield farm
 
 

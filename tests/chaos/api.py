@@ -1,14 +1,17 @@
-"""The API's application with failing commits; for gunicorn."""
+"""The API's application with the points put in; for gunicorn."""
 
 from __future__ import annotations
 
 from apiflask import APIFlask
 
 from farm.api import app
-from tests.chaos.instrument import instrument_commits
+from tests.chaos.instrument import API, instrument_database, instrument_store, instrument_wakeups
 from tests.chaos.points import points_of_process
 
 
 def create_app() -> APIFlask:
-    instrument_commits(points_of_process())
+    points = points_of_process()
+    instrument_database(points, API)
+    instrument_wakeups(points, API)
+    instrument_store(points, API)
     return app.create_app()

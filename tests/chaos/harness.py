@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
@@ -16,39 +18,69 @@ from urllib.parse import unquote, urlsplit
 import psutil
 import psycopg
 import redis
-from pydantic import SecretStr
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from farm.api.schemas import JobIn, JobOut
+from farm.api.schemas import IdentityIn, JobIn
 from farm.cli.reconciler import remove
 from farm.client import Client
-from farm.db.engine import Sessions, make_engine, make_sessions, transact
+from farm.db.engine import Sessions, transact
 from farm.db.tables import Attempt, Chunk, Deliverable, Job
-from farm.errors import InfrastructureError
+from farm.errors import FarmError, InfrastructureError
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import StaleCleaner
 from farm.jobs.states import FINAL_JOB_STATES
 from farm.local.farm import LocalFarm
-from farm.local.home import FarmState
-from farm.settings import load_settings
+from farm.orphans import OrphanSweeper
+from farm.sample import IDENTITIES, portrait_picture
 from farm.store.base import Store
-from farm.store.factory import open_store
-from farm.store.s3 import connect
 from tests.acceptance.conftest import frame_hashes
+from tests.chaos.bad_line import BadLine
 from tests.chaos.points import Points
-from tests.chaos.services import BUCKET
-from tests.integration.jobs.invariants import broken
-from tests.media_factory import ffmpeg, picture, tone
+from tests.integration.jobs.invariants import broken, broken_at_rest
 
 T = TypeVar("T")
-SECONDS = 2.5
 LEASE = 3.0
 PATIENCE = 60.0
+WATCH_SECONDS = 0.3
+FILLER = "filler"
 
 
 class ChaosError(AssertionError):
     """Something that must never be was found."""
+
+
+class Watcher:
+    """Looks at the invariants all the time, while the database can be asked."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watcher")
+        self.found: set[str] = set()
+        self.looks = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(WATCH_SECONDS):
+            with suppress(SQLAlchemyError):
+                self.found |= set(broken(self._sessions))
+                self.looks += 1
+
+
+@dataclass
+class SwapMaterial:
+    """A plate with a face in it, and its frames as an undisturbed job renders them."""
+
+    plate: Path
+    reference: list[tuple[Fraction, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -63,11 +95,33 @@ class ChaosFarm:
     plate: Path
     reference: list[tuple[Fraction, str]]
     folder: Path
+    has: frozenset[str]
+    line: BadLine | None = None
+    disks: dict[str, Path] = field(default_factory=dict)
+    watcher: Watcher | None = None
+    swap: SwapMaterial | None = None
 
-    def submit(self, chunk_seconds: float = 0.5) -> str:
+    def submit(self, chunk_seconds: float = 0.5, *, key: str | None = None) -> str:
         """A job that changes nothing of the plate, in several chunks, as a lossless file; its id."""
         options = JobIn(recipe="passthrough", deliverables=("ffv1",), chunk_seconds=chunk_seconds)
-        return self.client.submit(options, plate=self.plate).id
+        with self.other_client() as client:
+            return client.submit(options, plate=self.plate, idempotency_key=key).id
+
+    @contextmanager
+    def other_client(self) -> Iterator[Client]:
+        """A client for another thread."""
+        client = Client(self.client.url)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def submit_swap(self) -> str:
+        """A job that changes a face, so that it needs a permit; its id."""
+        assert self.swap is not None
+        options = JobIn(recipe="swap", deliverables=("ffv1",), chunk_seconds=0.5, identities=(IdentityIn(label="in"),))
+        pictures = {"in": [portrait_picture(IDENTITIES[1])]}
+        return self.client.submit(options, plate=self.swap.plate, pictures=pictures).id
 
     def read(self, work: Callable[[Session], T]) -> T:
         """One look at the database, which may be away for a while."""
@@ -115,10 +169,33 @@ class ChaosFarm:
         found = []
         for pid in self.pids("worker"):
             with suppress(psutil.Error):
-                process = psutil.Process(pid)
-                if "celery" in process.cmdline():
-                    found += [child.pid for child in process.children() if "celery" in child.cmdline()]
+                if _is_celery(pid):
+                    found += [child.pid for child in psutil.Process(pid).children() if _is_celery(child.pid)]
         return found
+
+    def celery_parents(self) -> list[int]:
+        slots = set(self.slots())
+        return [pid for pid in self.pids("worker") if pid not in slots and _is_celery(pid)]
+
+    def begin_again(self, *services: str) -> None:
+        """Kill all processes of the services and wait until others stand in their place."""
+        before = {service: set(self.pids(service)) for service in services}
+        for service in services:
+            self.signal(sorted(before[service]), signal.SIGKILL)
+        for service in services:
+            self.wait(
+                f"a new {service}",
+                lambda service=service: set(self.local.processes().get(service, [])) - before[service],  # type: ignore[misc]
+            )
+        if "worker" in services:
+            self.wait("new slots", self.slots)
+        if any(service.startswith("api") for service in services):
+            self.wait("the API", self._answers)
+
+    def _answers(self) -> bool:
+        with suppress(FarmError):
+            return bool(self.client.health().get("ok", True))
+        return False
 
     def signal(self, pids: list[int], number: signal.Signals) -> None:
         for pid in pids:
@@ -133,6 +210,11 @@ class ChaosFarm:
             yield
         finally:
             self.signal(pids, signal.SIGCONT)
+
+    @property
+    def broker_url(self) -> str:
+        """Where the farm's wake-ups go."""
+        return psutil.Process(self.pids("reconciler")[0]).environ()["FARM_BROKER_URL"]
 
     @property
     def broker(self) -> redis.Redis:
@@ -151,39 +233,44 @@ class ChaosFarm:
         self.wait(f"the end of job {job_id}, which is {self.state(job_id)}", lambda: self.is_final(job_id))
         return self.state(job_id)
 
-    def completed(self, job_id: str) -> None:
+    def completed(self, job_id: str, reference: list[tuple[Fraction, str]] | None = None) -> None:
         """Wait for the job's end: it has to be completed, and its deliverable the plate, frame for frame."""
+        wanted, found = reference or self.reference, self.film(job_id)
+        if found != wanted:
+            raise ChaosError(f"the film differs: {len(found)} frames of {len(wanted)}")
+
+    def film(self, job_id: str) -> list[tuple[Fraction, str]]:
+        """The frames of the deliverable of a job that has to come to its good end."""
         state = self.ended(job_id)
         if state != "completed":
             raise ChaosError(f"the job is {state}: {self.client.job(job_id).reason}")
-        self.check_film(self.client.job(job_id))
-
-    def check_film(self, job: JobOut) -> None:
-        out = self.folder / f"{job.id}.mkv"
+        out = self.folder / f"{job_id}.mkv"
         with out.open("wb") as file:
-            self.client.download(job.id, "ffv1", file)
+            self.client.download(job_id, "ffv1", file)
         found = frame_hashes(out)
         out.unlink()
-        if found != self.reference:
-            raise ChaosError(f"the film differs: {len(found)} frames of {len(self.reference)}")
+        return found
 
     def check(self, jobs: list[str]) -> None:
         """What must hold when the jobs have ended and nothing is disturbed any more."""
         for job in jobs:
             self.ended(job)
+        self.wait("an end of all attempts", lambda: not any(self.running_any(job) for job in jobs), 15)
         last: list[str] = []
 
         def nothing_broken() -> bool:
-            last[:] = broken(self.sessions)
+            last[:] = broken(self.sessions) + broken_at_rest(self.sessions)
             return not last
 
         try:
             self.wait("the invariants", nothing_broken, 15)
         except ChaosError:
             raise ChaosError(f"broken: {'; '.join(last)}") from None
-        self.wait("an end of all attempts", lambda: not any(self.running_any(job) for job in jobs), 15)
         for job in jobs:
             self.check_objects(job)
+        self.check_orphans()
+        for job in jobs:
+            self.store.delete_prefix(f"jobs/{job}/")
 
     def running_any(self, job_id: str) -> bool:
         wanted = select(Attempt.id).where(Attempt.job_id == job_id, Attempt.state == "running").limit(1)
@@ -198,12 +285,25 @@ class ChaosFarm:
         def superfluous() -> set[str]:
             while cleaner.run_once():
                 pass
-            stored = [info.key for info in self.store.list(f"jobs/{job_id}/")]
-            attempts = {key.split("/")[4] for key in stored if "/chunks/" in key}
-            attempts |= {key.split("/")[3] for key in stored if "/merges/" in key}
-            return attempts - self.accepted(job_id)
+            return self.stored(job_id) - self.accepted(job_id)
 
         self.wait(f"no superfluous object of job {job_id}", lambda: not superfluous(), 20)
+        if missing := self.accepted(job_id) - self.stored(job_id):
+            raise ChaosError(f"of {len(missing)} accepted attempts there is no object")
+
+    def stored(self, job_id: str) -> set[str]:
+        """The attempts whose results are in the store."""
+        keys = [info.key for info in self.store.list(f"jobs/{job_id}/")]
+        attempts = {key.split("/")[4] for key in keys if "/chunks/" in key}
+        return attempts | {key.split("/")[3] for key in keys if "/merges/" in key}
+
+    def check_orphans(self) -> None:
+        """In the store is nothing of a job that is not in the database, once the sweeper has passed."""
+        OrphanSweeper(self.sessions, self.store, age=timedelta(0), every=0).run_once()
+        stored = {info.key.split("/")[1] for info in self.store.list("jobs/")}
+        known = self.read(lambda s: set(s.scalars(select(Job.id).where(Job.id.in_(stored)))))
+        if stored - known:
+            raise ChaosError(f"{len(stored - known)} jobs are in the store and not in the database")
 
     def accepted(self, job_id: str) -> set[str]:
         def read(session: Session) -> set[str]:
@@ -218,44 +318,27 @@ class ChaosFarm:
     def calm(self) -> None:
         """Take all faults away again."""
         self.points.disarm()
+        if self.line is not None:
+            self.line.trouble = None
+        for disk in self.disks.values():
+            (disk / FILLER).unlink(missing_ok=True)
         self.signal([pid for pids in self.local.processes().values() for pid in pids], signal.SIGCONT)
 
-
-@contextmanager
-def chaos_farm(folder: Path, *, s3: str = "") -> Iterator[ChaosFarm]:
-    """A farm of two slots and two reconcilers in `folder`, on a folder store or on the S3 server at the URL `s3`."""
-    plate = folder / "plate.mkv"
-    ffmpeg(*picture(seconds=SECONDS), *tone(SECONDS), "-c:v", "libx264", "-g", "12", "-c:a", "pcm_s16le", str(plate))
-    home = folder / "home"
-    more: dict[str, object] = {}
-    if s3:
-        s3_client = connect(endpoint=s3, region="us-east-1", access_key="test", secret_key="test", path_style=True)
-        s3_client.create_bucket(Bucket=BUCKET)
-        more = {
-            "s3_endpoint": s3, "s3_region": "us-east-1", "s3_access_key": "test", "s3_secret_key": "test",
-            "s3_path_style": True,
-        }  # fmt: skip
-    settings = load_settings(
-        home=home, url=None, slots=2, threads=1, lease_seconds=LEASE, heartbeat_seconds=0.5, reconcile_seconds=0.3,
-        drain_seconds=1, log_format="json", **more,
-    )  # fmt: skip
-    with ExitStack() as stack:
-        if s3:
-            os.environ["FARM_CHAOS_STORE"] = f"s3://{BUCKET}/farm"
-            stack.callback(os.environ.pop, "FARM_CHAOS_STORE")
-        local = stack.enter_context(LocalFarm(home, settings, services="tests.chaos.services:chaos_services"))
-        state = local.state
-        assert state is not None
-        client = Client(state.url)
-        stack.callback(client.close)
-        engine = make_engine(state.database_url, application="chaos", pool_size=2)
-        stack.callback(engine.dispose)
-        store = open_store(settings.model_copy(update=_store_settings(local, state, s3)))
-        yield ChaosFarm(
-            local, client, make_sessions(engine), Points(home / "chaos"), store, plate, frame_hashes(plate), folder
-        )
+    @contextmanager
+    def full(self, disk: str) -> Iterator[None]:
+        """No byte more can be written to the disk inside the block."""
+        filler = self.disks[disk] / FILLER
+        with filler.open("wb", buffering=0) as out, suppress(OSError):
+            while True:
+                out.write(bytes(1 << 16))
+        try:
+            yield
+        finally:
+            filler.unlink(missing_ok=True)
 
 
-def _store_settings(local: LocalFarm, state: FarmState, s3: str) -> dict[str, object]:
-    secret = SecretStr(local.home.secret("url_secret").read_text().strip())
-    return {"store": f"s3://{BUCKET}/farm" if s3 else state.store, "url_secret": secret}
+def _is_celery(pid: int) -> bool:
+    try:
+        return "celery" in psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return False

@@ -1,8 +1,9 @@
-"""Puts the points into a process: wraps what the worker calls, and the database driver's commit."""
+"""Puts the points into a process: wraps what the worker calls, the wake-ups, and the database driver."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,17 @@ from typing import Any
 import psycopg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
+from farm.errors import InfrastructureError
 from farm.jobs import TaskKind
+from farm.jobs.reconcile.outbox import Message
 from farm.jobs.wire import MergeResult, RenderResult
 from farm.store import folder
-from farm.store.base import ObjectInfo, Store
-from farm.store.factory import open_store
-from farm.store.faulty import Fault, FaultyStore
+from farm.store.base import ObjectInfo
 from farm.store.s3 import S3Store
-from farm.worker import slot
+from farm.wakeups import Wakeups
 from farm.worker.control import Control
 from farm.worker.heartbeat import Heartbeat
-from tests.chaos.points import Points, points_of_process
+from tests.chaos.points import BEFORE, Points, points_of_process
 
 POINTS = (
     "after-claim",
@@ -31,14 +32,21 @@ POINTS = (
     "after-commit",
 )
 """Of a render, in their order."""
-MERGE_POINTS = ("merge-after-claim", "merge-after-upload", "merge-after-commit")
-STORE, COMMIT = "store-rate", "commit-rate"
+MERGE_POINTS = ("merge-after-claim", "merge-after-encode", "merge-after-upload", "merge-after-commit")
+SLOT, API, RECONCILER, FLEET = "slot", "api", "reconciler", "fleet"
+ROLES = (SLOT, API, RECONCILER, FLEET)
+"""Processes: the Celery child, the API, the reconciler, and the program that watches the Celery workers."""
+STORE, COMMIT, STATEMENT, WAKE = "store-rate", "commit-rate", "statement-rate", "wake-rate"
+LOST, DOUBLED, DELAYED = "lost", "doubled", "delayed"
+LATE_SECONDS = 4.0
+"""How late a delayed message is: later than a lease."""
+STORE_CALLS = ("put_file", "put_bytes", "get_file", "get_bytes", "open", "head", "list", "delete_prefix")
 
 
 def instrument_worker() -> None:
     """In the Celery child, before its slot is made."""
     points = points_of_process()
-    instrument_commits(points)
+    instrument_database(points, SLOT)
     _wrap_control(points)
     progress = Heartbeat.progress
 
@@ -49,10 +57,7 @@ def instrument_worker() -> None:
             points.reach("mid-frame")
 
     Heartbeat.progress = watched  # type: ignore[method-assign]
-    slot.open_store = lambda settings: PointedStore(  # type: ignore[attr-defined]
-        FaultyStore(open_store(settings), StoreRate(points)), points
-    )
-    _point_in_upload(points)
+    instrument_store(points, SLOT)
 
 
 def _wrap_control(points: Points) -> None:
@@ -77,57 +82,102 @@ def _wrap_control(points: Points) -> None:
     Control.finish = finished  # type: ignore[method-assign]
 
 
-def instrument_commits(points: Points) -> None:
-    """Let commits fail: the connection breaks before the server heard of it, or before the client heard the answer."""
-    commit = PGDialect_psycopg.do_commit
+def instrument_database(points: Points, role: str) -> None:
+    """Let commits and statements fail: the connection breaks before the server heard of it, or before the answer came.
+
+    Around each commit are the points `<role>-before-commit` and `<role>-after-commit`.
+    """
+    commit, execute = PGDialect_psycopg.do_commit, PGDialect_psycopg.do_execute
 
     def do_commit(self: Any, connection: Any) -> None:
-        fate = points.throw(COMMIT)
-        if fate != "before":
+        fate = points.throw(COMMIT, role)
+        points.reach(f"{role}-before-commit")
+        if fate != BEFORE:
             commit(self, connection)
+        points.reach(f"{role}-after-commit")
         if fate:
-            connection.close() if not hasattr(connection, "driver_connection") else connection.driver_connection.close()
-            raise psycopg.OperationalError(f"Injected: the connection broke {fate} the commit.")
+            _break(connection, f"{fate} the commit")
+
+    def do_execute(self: Any, cursor: Any, statement: Any, parameters: Any, context: Any = None) -> None:
+        fate = points.throw(STATEMENT, role)
+        if fate == BEFORE:
+            _break(cursor.connection, "before a statement")
+        execute(self, cursor, statement, parameters, context)
+        if fate:
+            _break(cursor.connection, "after a statement")
 
     PGDialect_psycopg.do_commit = do_commit  # type: ignore[method-assign]
+    PGDialect_psycopg.do_execute = do_execute  # type: ignore[method-assign]
 
 
-class StoreRate:
-    """A FaultPlan by chance."""
+def _break(connection: Any, when: str) -> None:
+    getattr(connection, "driver_connection", connection).close()
+    raise psycopg.OperationalError(f"Injected: the connection broke {when}.")
 
-    def __init__(self, points: Points) -> None:
-        self._points = points
 
-    def __call__(self, method: str, key: str) -> Fault | None:
-        fate = self._points.throw(STORE)
-        return Fault(fate) if fate else None
+def instrument_wakeups(points: Points, role: str) -> None:
+    """Let wake-ups get lost, come twice, or come late; `calls` of the rate says which. After each there is a point."""
+    send = Wakeups.__call__
+
+    @wraps(send)
+    def sent(self: Wakeups, message: Message) -> None:
+        if points.throw(WAKE, LOST):
+            return
+        if points.throw(WAKE, DELAYED):
+            late = threading.Timer(LATE_SECONDS, send, (self, message))
+            late.daemon = True
+            late.start()
+            return
+        send(self, message)
+        if points.throw(WAKE, DOUBLED):
+            send(self, message)
+        points.reach(f"{role}-after-send")
+
+    Wakeups.__call__ = sent  # type: ignore[method-assign]
 
 
 _uploading = threading.local()
 
 
-class PointedStore:
-    """The Store `inner`, with points around the upload of what a render or a merge made."""
+def instrument_store(points: Points, role: str) -> None:
+    """Let calls of either store fail, not done or done all the same, and put points around its uploads."""
+    for store in (folder.FolderStore, S3Store):
+        for name in STORE_CALLS:
+            setattr(store, name, _failing(getattr(store, name), name, points))
+        store.put_file = _with_points(store.put_file, points, role)  # type: ignore[method-assign]
+    _point_in_upload(points)
 
-    def __init__(self, inner: Store, points: Points) -> None:
-        self._inner = inner
-        self._points = points
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+def _failing(call: Callable[..., Any], name: str, points: Points) -> Callable[..., Any]:
+    @wraps(call)
+    def called(*arguments: Any, **more: Any) -> Any:
+        fate = points.throw(STORE, name)
+        if fate == BEFORE:
+            raise InfrastructureError("Injected fault: not done.", where="store", do="Try again.")
+        answer = call(*arguments, **more)
+        if fate:
+            raise InfrastructureError("Injected fault: done all the same.", where="store", do="Try again.")
+        return answer
 
-    def put_file(self, key: str, path: Path, *, content_type: str = "application/octet-stream") -> ObjectInfo:
-        rendered, merged = "/chunks/" in key, "/merges/" in key
-        if rendered:
-            self._points.reach("after-encode")
-        _uploading.now = rendered
+    return called
+
+
+def _with_points(put_file: Callable[..., ObjectInfo], points: Points, role: str) -> Callable[..., ObjectInfo]:
+    """Points around the upload of what a render or a merge made, or what a plan or a submission brought."""
+
+    @wraps(put_file)
+    def put(self: Any, key: str, path: Path, **more: Any) -> ObjectInfo:
+        point = "" if "/chunks/" in key else "merge-" if "/merges/" in key else f"{role}-other-"
+        points.reach(f"{point}after-encode")
+        _uploading.now = "/chunks/" in key
         try:
-            info = self._inner.put_file(key, path, content_type=content_type)
+            info = put_file(self, key, path, **more)
         finally:
             _uploading.now = False
-        if rendered or merged:
-            self._points.reach("after-upload" if rendered else "merge-after-upload")
+        points.reach(f"{point}after-upload")
         return info
+
+    return put
 
 
 def _point_in_upload(points: Points) -> None:

@@ -12,26 +12,36 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 FOLDER = "FARM_CHAOS_POINTS"
+BEFORE, AFTER = "before", "after"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens at a point. `act`: kill, exit or stop (the whole process, until SIGCONT)."""
+    """What happens at a point. `act`: kill, exit or stop (the whole process, until SIGCONT); `skip`: at the n-th time.
+
+    With processes that reach the point in the same instant, one of them may go uncounted.
+    """
 
     act: str
+    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Faults by chance: a share of the calls is not done (and says so), as many are done and say that they failed."""
+    """Faults by chance: a share of the calls is not done (and says so), as many are done and say that they failed.
+
+    `only`: "before" or "after" throws nothing but that one; `calls` names what is hurt, "" is everything.
+    """
 
     share: float
     seed: int
     slow_seconds: float = 0.0
+    only: str = ""
+    calls: str = ""
 
 
 class Points:
@@ -51,6 +61,19 @@ class Points:
         else:
             self._write(name, json.dumps(asdict(rate)))
 
+    def set_clock(self, role: str, shift: str) -> None:
+        """By how much the clocks of that role's processes are wrong that start from now on, as libfaketime reads it."""
+        if shift:
+            self._write(f"clock-{role}", shift)
+        else:
+            (self._folder / f"clock-{role}").unlink(missing_ok=True)
+
+    def clock(self, role: str) -> str:
+        try:
+            return (self._folder / f"clock-{role}").read_text()
+        except FileNotFoundError:
+            return ""
+
     def disarm(self) -> None:
         """Forget all faults, met and unmet."""
         for path in self._folder.iterdir():
@@ -66,26 +89,36 @@ class Points:
         armed = self._folder / name
         if not armed.exists():
             return
-        taken = self._folder / f"{name}.met.{os.getpid()}"
+        taken = self._folder / f".{name}.{os.getpid()}"
         try:
             armed.rename(taken)
         except FileNotFoundError:
             return  # another process was faster
-        self._act(Fault(**json.loads(taken.read_text())).act)
+        fault = Fault(**json.loads(taken.read_text()))
+        if fault.skip:
+            taken.unlink()
+            self.arm(name, replace(fault, skip=fault.skip - 1))
+            return
+        taken.rename(self._folder / f"{name}.met.{os.getpid()}")
+        self._act(fault.act)
 
-    def throw(self, name: str) -> str:
+    def throw(self, name: str, call: str = "") -> str:
         """ "before", "after" or "" for one call that is under a Rate; waits where the rate says that calls are slow."""
         try:
             rate = Rate(**json.loads((self._folder / name).read_text()))
         except FileNotFoundError:
             return ""
+        if rate.calls not in ("", call):
+            return ""
         dice = self._dice.setdefault(rate, random.Random(f"{rate.seed} {os.getpid()}"))
         time.sleep(rate.slow_seconds * dice.random())
         thrown = dice.random()
-        return "before" if thrown < rate.share else "after" if thrown < 2 * rate.share else ""
+        if rate.only:
+            return rate.only if thrown < rate.share else ""
+        return BEFORE if thrown < rate.share else AFTER if thrown < 2 * rate.share else ""
 
     def _write(self, name: str, text: str) -> None:
-        part = self._folder / f".{name}"
+        part = self._folder / f".{name}.new.{os.getpid()}"
         part.write_text(text)
         part.rename(self._folder / name)
 

@@ -59,7 +59,36 @@ ALWAYS = {
 }
 
 
+AT_REST = {
+    "a job is not final": "SELECT id FROM job WHERE state NOT IN ('completed', 'failed', 'cancelled')",
+    "an attempt holds a lease": "SELECT id FROM attempt WHERE state = 'running'",
+    "two chunks share one accepted attempt": """
+        SELECT attempt_id FROM chunk WHERE attempt_id IS NOT NULL GROUP BY attempt_id HAVING count(*) > 1""",
+    "the accepted attempt of a chunk is of another task": """
+        SELECT c.task_id FROM chunk c JOIN attempt a ON a.id = c.attempt_id WHERE a.task_id <> c.task_id""",
+    "two results of one chunk are kept": """
+        SELECT task_id FROM attempt WHERE kind = 'render' AND state = 'done' AND NOT garbage
+        GROUP BY task_id HAVING count(*) > 1""",
+    "a completed job has two current deliverables of one name": """
+        SELECT job_id FROM deliverable WHERE current GROUP BY job_id, name HAVING count(*) > 1""",
+    "the chunks of a completed job do not cover its frames": """
+        SELECT j.id FROM job j JOIN plate p ON p.job_id = j.id WHERE j.state = 'completed' AND p.frames <> (
+            SELECT count(DISTINCT n) FROM chunk c, generate_series(c.first, c.last - 1) n WHERE c.job_id = j.id)
+        OR EXISTS (SELECT 1 FROM chunk c, chunk d WHERE c.job_id = d.job_id AND c.position < d.position
+                   AND d.first < c.last)""",
+}
+
+
 def broken(sessions: Sessions) -> list[str]:
     """The invariants that do not hold."""
+    return _broken(sessions, ALWAYS)
+
+
+def broken_at_rest(sessions: Sessions) -> list[str]:
+    """What else must hold when every job has ended, and does not."""
+    return _broken(sessions, AT_REST)
+
+
+def _broken(sessions: Sessions, invariants: dict[str, str]) -> list[str]:
     with sessions() as session:
-        return [name for name, sql in ALWAYS.items() if session.execute(text(sql)).first() is not None]
+        return [name for name, sql in invariants.items() if session.execute(text(sql)).first() is not None]

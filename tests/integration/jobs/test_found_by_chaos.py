@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
 from sqlalchemy import Connection, event, func, select, text
 
 from farm import jobs
-from farm.db.engine import Sessions, transact
+from farm.db.engine import Sessions, make_engine, make_sessions, transact
 from farm.db.tables import Attempt, Task
 from farm.errors import ErrorClass
 from farm.jobs import JobState, TaskKind, TaskState
 from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import StaleCleaner
+from farm.permits import Permits
+from farm.provenance.consent import Consent
+from farm.provenance.permit import LIFETIME
+from farm.settings import Settings
 from farm.worker.control import Control
-from tests.integration.jobs.hands import Hands, chunk
+from tests.integration.jobs.hands import SHA, Hands, chunk
 from tests.integration.jobs.invariants import broken
 
 MOST = 3
@@ -112,6 +120,23 @@ def test_a_store_that_keeps_losing_results_fails_the_job_in_the_end(sessions: Se
     assert tries == MOST
     hands.fail(merge, ErrorClass.INPUT, "The object is gone.")
     assert hands.state(job) is JobState.FAILED
+
+
+def test_permits_are_dated_by_the_clock_of_the_database(schema_database: str, tmp_path: Path) -> None:
+    """They last for a quarter of an hour: of an API whose clock is an hour late, each would be dead when it is born."""
+    with psycopg.connect(schema_database, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
+            "$$ SELECT pg_catalog.clock_timestamp() + interval '1 hour' $$"
+        )
+        database = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {database} SET search_path = public, pg_catalog".encode())
+    engine = make_engine(schema_database)
+    permits = Permits.of(Settings(permit_key_path=tmp_path / "permit.pem"), make_sessions(engine))
+    made = permits.issue(job="x", plate_sha256=SHA, identities=(SHA,), recipe_digest="", consent=Consent())
+    left = datetime.fromisoformat(made["expires"]) - datetime.now(UTC)
+    assert timedelta(hours=1) < left <= timedelta(hours=1) + LIFETIME
+    engine.dispose()
 
 
 def test_claims_whose_answers_were_lost_cost_a_task_nothing(sessions: Sessions) -> None:
