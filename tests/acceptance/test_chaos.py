@@ -17,7 +17,7 @@ SEED = 7
 
 @pytest.fixture(scope="module")
 def hurt_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosFarm]:
-    with chaos_farm(tmp_path_factory.mktemp("chaos"), swap=False) as farm:
+    with chaos_farm(tmp_path_factory.mktemp("chaos"), models=False) as farm:
         yield farm
 
 

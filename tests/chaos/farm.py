@@ -23,20 +23,21 @@ from farm.store.factory import open_store
 from farm.store.s3 import connect
 from tests.acceptance.conftest import frame_hashes
 from tests.chaos.bad_line import BadLine, bad_line
-from tests.chaos.harness import LEASE, ChaosFarm, SwapMaterial, Watcher
+from tests.chaos.harness import LEASE, SWAP, UPSCALE, ChaosFarm, Materials, Watcher
 from tests.chaos.points import Points
-from tests.chaos.programs import libfaketime
 from tests.chaos.services import ENVIRONMENT
 from tests.media_factory import ffmpeg, picture, tone
 from tests.rabbitmq import rabbitmq
 from tests.services import http_server
+from tests.stand_ins import stand_in_catalogue
 
 SECONDS = 2.5
-SWAP_SECONDS = 1
+FACE_SECONDS = 1
+MODEL = "real-esrgan-x2"
 BUCKET = "chaos"
 FOLDER, S3 = "folder", "s3"
 VALKEY, RABBITMQ = "valkey", "rabbitmq"
-DISK, CLOCK, SWAP = "disk", "clock", "swap"
+DISK, MODELS = "disk", "models"
 _SIZES = {"scratch": "64m", "store": "256m"}
 
 
@@ -53,15 +54,19 @@ class _Ground:
 
 
 @contextmanager
-def chaos_farm(folder: Path, *, store: str = FOLDER, broker: str = VALKEY, swap: bool = True) -> Iterator[ChaosFarm]:
+def chaos_farm(folder: Path, *, store: str = FOLDER, broker: str = VALKEY, models: bool = True) -> Iterator[ChaosFarm]:
     """A farm of two slots, two reconcilers and two APIs in `folder`."""
     plate, home = folder / "plate.mkv", folder / "home"
     ffmpeg(*picture(seconds=SECONDS), *tone(SECONDS), "-c:v", "libx264", "-g", "12", "-c:a", "pcm_s16le", str(plate))
     with ExitStack() as stack:
         ground = _Ground(has={store, broker})
         _lay(ground, stack, folder, store, broker)
+        if models:
+            stand_in_catalogue(folder / "models", home, [MODEL])
+            ground.settings["models_dir"] = folder / "models"
+            ground.has.add(MODELS)
         settings = load_settings(
-            home=home, url=None, slots=2, threads=1, lease_seconds=LEASE, heartbeat_seconds=0.5, reconcile_seconds=0.3,
+            home=home, url=None, slots=2, threads=1, lease_seconds=LEASE, heartbeat_seconds=0.5, reconcile_seconds=0.5,
             drain_seconds=1, log_format="json", **ground.settings,
         )  # fmt: skip
         os.environ[ENVIRONMENT] = json.dumps(ground.environment)
@@ -86,9 +91,11 @@ def chaos_farm(folder: Path, *, store: str = FOLDER, broker: str = VALKEY, swap:
             local, client, sessions, Points(home / "chaos"), open_store(settings.model_copy(update=direct)), plate,
             frame_hashes(plate), folder, frozenset(ground.has), ground.line, ground.disks, watcher,
         )  # fmt: skip
-        if swap:
-            farm.swap = SwapMaterial(generate(folder / "swap", seconds=SWAP_SECONDS, size=(320, 180), people=1).plate)
-            farm.has |= {SWAP}
+        if models:
+            face = generate(folder / "face", seconds=FACE_SECONDS, size=(320, 180), people=1)
+            tiny = folder / "tiny.mkv"
+            ffmpeg(*picture(size="64x48", seconds=FACE_SECONDS), "-c:v", "libx264", str(tiny))
+            farm.materials = Materials({SWAP: face.plate, UPSCALE: tiny})
         yield farm
 
 
@@ -99,8 +106,6 @@ def _lay(ground: _Ground, stack: ExitStack, folder: Path, store: str, broker: st
         _lay_disks(ground, stack, folder, mount)
     if broker == RABBITMQ:
         ground.environment["FARM_BROKER_URL"] = stack.enter_context(rabbitmq(folder / "rabbitmq"))
-    if libfaketime() is not None:
-        ground.has.add(CLOCK)
 
 
 def _lay_s3(ground: _Ground, stack: ExitStack, folder: Path) -> None:

@@ -43,8 +43,10 @@ from tests.integration.jobs.invariants import broken, broken_at_rest
 T = TypeVar("T")
 LEASE = 3.0
 PATIENCE = 60.0
-WATCH_SECONDS = 0.3
+WATCH_SECONDS = 0.5
 FILLER = "filler"
+SWAP, UPSCALE = "swap", "upscale-real-esrgan"
+"""Recipes that need models; the first needs a permit too."""
 
 
 class ChaosError(AssertionError):
@@ -76,11 +78,11 @@ class Watcher:
 
 
 @dataclass
-class SwapMaterial:
-    """A plate with a face in it, and its frames as an undisturbed job renders them."""
+class Materials:
+    """Plates of jobs that need models, and their frames as they are rendered undisturbed, by recipe."""
 
-    plate: Path
-    reference: list[tuple[Fraction, str]] = field(default_factory=list)
+    plates: dict[str, Path]
+    references: dict[str, list[tuple[Fraction, str]]] = field(default_factory=dict)
 
 
 @dataclass
@@ -99,7 +101,7 @@ class ChaosFarm:
     line: BadLine | None = None
     disks: dict[str, Path] = field(default_factory=dict)
     watcher: Watcher | None = None
-    swap: SwapMaterial | None = None
+    materials: Materials | None = None
 
     def submit(self, chunk_seconds: float = 0.5, *, key: str | None = None) -> str:
         """A job that changes nothing of the plate, in several chunks, as a lossless file; its id."""
@@ -116,12 +118,23 @@ class ChaosFarm:
         finally:
             client.close()
 
-    def submit_swap(self) -> str:
-        """A job that changes a face, so that it needs a permit; its id."""
-        assert self.swap is not None
-        options = JobIn(recipe="swap", deliverables=("ffv1",), chunk_seconds=0.5, identities=(IdentityIn(label="in"),))
-        pictures = {"in": [portrait_picture(IDENTITIES[1])]}
-        return self.client.submit(options, plate=self.swap.plate, pictures=pictures).id
+    def submit_with_models(self, recipe: str) -> str:
+        """A job whose chunks need models and, for a swap, a permit; its id."""
+        assert self.materials is not None
+        swap = recipe == SWAP
+        identities = (IdentityIn(label="in"),) if swap else ()
+        options = JobIn(recipe=recipe, deliverables=("ffv1",), chunk_seconds=0.5, identities=identities)
+        pictures = {"in": [portrait_picture(IDENTITIES[1])]} if swap else {}
+        return self.client.submit(options, plate=self.materials.plates[recipe], pictures=pictures).id
+
+    def undisturbed(self, recipe: str) -> list[tuple[Fraction, str]]:
+        """The frames of such a job, rendered when they are first wanted."""
+        assert self.materials is not None
+        if recipe not in self.materials.references:
+            job = self.submit_with_models(recipe)
+            self.materials.references[recipe] = self.film(job)
+            self.store.delete_prefix(f"jobs/{job}/")
+        return self.materials.references[recipe]
 
     def read(self, work: Callable[[Session], T]) -> T:
         """One look at the database, which may be away for a while."""
@@ -140,7 +153,7 @@ class ChaosFarm:
         while not (found := condition()):
             if time.monotonic() > until:
                 raise ChaosError(f"waited {seconds:.0f} s in vain for: {what}")
-            time.sleep(0.05)
+            time.sleep(0.1)
         return found
 
     def state(self, job_id: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import time_machine
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from farm.errors import InfrastructureError
@@ -34,6 +36,7 @@ POINTS = (
 """Of a render, in their order."""
 MERGE_POINTS = ("merge-after-claim", "merge-after-encode", "merge-after-upload", "merge-after-commit")
 SLOT, API, RECONCILER, FLEET = "slot", "api", "reconciler", "fleet"
+WORKER = "worker"
 ROLES = (SLOT, API, RECONCILER, FLEET)
 """Processes: the Celery child, the API, the reconciler, and the program that watches the Celery workers."""
 STORE, COMMIT, STATEMENT, WAKE = "store-rate", "commit-rate", "statement-rate", "wake-rate"
@@ -43,9 +46,16 @@ LATE_SECONDS = 4.0
 STORE_CALLS = ("put_file", "put_bytes", "get_file", "get_bytes", "open", "head", "list", "delete_prefix")
 
 
+def shift_clock(points: Points, role: str) -> None:
+    """Make the wall clock of this process wrong, if that is wanted of its role; the monotonic clock stays right."""
+    if shift := points.clock(role):
+        time_machine.travel(datetime.now(UTC) + timedelta(seconds=float(shift)), tick=True).start()
+
+
 def instrument_worker() -> None:
     """In the Celery child, before its slot is made."""
     points = points_of_process()
+    shift_clock(points, WORKER)
     instrument_database(points, SLOT)
     _wrap_control(points)
     progress = Heartbeat.progress

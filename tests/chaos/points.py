@@ -62,7 +62,7 @@ class Points:
             self._write(name, json.dumps(asdict(rate)))
 
     def set_clock(self, role: str, shift: str) -> None:
-        """By how much the clocks of that role's processes are wrong that start from now on, as libfaketime reads it."""
+        """By how much the clocks of that role's processes are wrong that start from now on in seconds."""
         if shift:
             self._write(f"clock-{role}", shift)
         else:

@@ -1,42 +1,23 @@
-"""`python -m tests.chaos.programs worker|reconciler|api`: the farm's programs with the points put in.
-
-Where the harness has said that a role's clock is wrong, the program begins again under libfaketime.
-"""
+"""`python -m tests.chaos.programs worker|reconciler|api`: the farm's programs with the points put in."""
 
 from __future__ import annotations
 
 import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from farm.api.__main__ import DESCRIPTOR, gunicorn_argv
 from farm.worker import __main__ as worker_program
-from tests.chaos.instrument import FLEET, RECONCILER, instrument_database, instrument_store, instrument_wakeups
+from tests.chaos.instrument import (
+    FLEET,
+    RECONCILER,
+    instrument_database,
+    instrument_store,
+    instrument_wakeups,
+    shift_clock,
+)
 from tests.chaos.points import points_of_process
-
-_PRELOAD = "LD_PRELOAD"
-
-
-def libfaketime() -> Path | None:
-    """Debian's libfaketime for programs with threads, where it is installed."""
-    return next(iter(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")), None)
-
-
-def shift_clock(role: str) -> None:
-    """Begin again with a wrong wall clock; the monotonic clock stays right, as it does on a real machine."""
-    shift, library = points_of_process().clock(role), libfaketime()
-    if not shift or library is None or _PRELOAD in os.environ:
-        return
-    env = {
-        **os.environ,
-        _PRELOAD: str(library),
-        "FAKETIME": shift,
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "NO_FAKE_STAT": "1",
-    }
-    os.execve(sys.executable, [sys.executable, "-m", "tests.chaos.programs", role], env)  # noqa: S606  # this process begins again
 
 
 def worker() -> int:
@@ -70,5 +51,5 @@ def api() -> int:
 
 
 if __name__ == "__main__":
-    shift_clock(sys.argv[1])
+    shift_clock(points_of_process(), sys.argv[1])
     sys.exit({"worker": worker, "reconciler": reconciler, "api": api}[sys.argv[1]]())

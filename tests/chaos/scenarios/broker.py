@@ -15,15 +15,17 @@ from tests.chaos.points import AFTER, Rate
 from tests.chaos.scenario import Run, Scenario, some_chunks
 
 KIND = "broker"
+HURT_SECONDS = 6.0
 
 
 def wakes(fate: str, share: float) -> Run:
-    """Wake-ups meet a fate on their way, from the submission to the end of the job."""
+    """Wake-ups meet a fate on their way, for some seconds from the submission on."""
 
     def run(farm: ChaosFarm, dice: random.Random) -> list[str]:
         farm.points.set_rate(WAKE, Rate(share, dice.randrange(1 << 30), only=AFTER, calls=fate))
         job = farm.submit(some_chunks(dice))
-        farm.ended(job)
+        until = time.monotonic() + HURT_SECONDS
+        farm.wait("the end or the time", lambda: farm.is_final(job) or time.monotonic() > until)
         farm.points.set_rate(WAKE, None)
         farm.completed(job)
         return [job]

@@ -11,7 +11,8 @@ from functools import partial
 from farm import jobs
 from farm.db.engine import transact
 from farm.errors import ConflictError
-from tests.chaos.harness import ChaosError, ChaosFarm
+from tests.chaos.farm import MODEL, MODELS
+from tests.chaos.harness import UPSCALE, ChaosError, ChaosFarm
 from tests.chaos.instrument import STORE
 from tests.chaos.points import Fault, Rate
 from tests.chaos.scenario import Run, Scenario, some_chunks
@@ -139,6 +140,29 @@ def requeued_when_completed(farm: ChaosFarm, dice: random.Random) -> list[str]:
     return [job]
 
 
+def model_missing(farm: ChaosFarm, dice: random.Random) -> list[str]:
+    """A slot's model is taken away under it: the job fails and says which; put back, it is requeued and ends well."""
+    frames = farm.undisturbed(UPSCALE)
+    before = set(farm.slots())
+    farm.signal(sorted(before), signal.SIGKILL)  # they have it in memory
+    farm.wait("new slots", lambda: set(farm.slots()) - before)
+    farm.points.arm("after-claim", Fault("stop"))
+    job = farm.submit_with_models(UPSCALE)
+    pid = farm.met("after-claim")
+    weights = next((farm.local.home.path / "models" / "weights").iterdir())
+    hidden = weights.rename(weights.with_suffix(".hidden"))
+    try:
+        farm.signal([pid], signal.SIGCONT)
+        state, reason = farm.ended(job), farm.client.job(job).reason
+    finally:
+        hidden.rename(weights)
+    if state != "failed" or MODEL not in reason or "farm models pull" not in reason:
+        raise ChaosError(f"without its model the job is {state}: {reason}")
+    farm.client.command(job, "requeue")
+    farm.completed(job, frames)
+    return [job]
+
+
 def two_users(farm: ChaosFarm, dice: random.Random) -> list[str]:
     """Two people tell one job contrary things, as fast as they can; then one of them lets it go on."""
     job = farm.submit(some_chunks(dice))
@@ -172,7 +196,7 @@ def _meddle(farm: ChaosFarm, job: str, seed: int) -> None:
             time.sleep(0.2 * dice.random())
 
 
-SCENARIOS = tuple(
+_PLAIN = tuple(
     Scenario(name, KIND, run)
     for name, run in (
         *(
@@ -202,3 +226,4 @@ SCENARIOS = tuple(
         ("two users on one job", two_users),
     )
 )
+SCENARIOS = (*_PLAIN, Scenario("model missing", KIND, model_missing, frozenset({MODELS})))
