@@ -19,7 +19,7 @@ class Film:
     """A plate and what is to be made of it.
 
     `carried` says what becomes of the plate's other streams; `shift` seconds are added to every time stamp; `metadata`
-    goes into the file's global tags.
+    goes into the file's global tags. `untouched`: every frame is the plate's own, no processor ran.
     """
 
     plate: Path
@@ -29,6 +29,7 @@ class Film:
     carried: tuple[Carried, ...]
     shift: Fraction = Fraction(0)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    untouched: bool = False
 
     @classmethod
     def of(
@@ -38,6 +39,9 @@ class Film:
         timeline: Timeline,
         plan: EncoderPlan,
         metadata: Mapping[str, str] | None = None,
+        *,
+        untouched: bool = False,
     ) -> Film:
         """The film with carriage and shift worked out."""
-        return cls(plate, facts, timeline, plan, carriage(facts, plan), shift_of(facts, timeline), metadata or {})
+        carried, shift = carriage(facts, plan), shift_of(facts, timeline)
+        return cls(plate, facts, timeline, plan, carried, shift, metadata or {}, untouched)

@@ -50,16 +50,18 @@ def merge(
     *,
     metadata: Mapping[str, str] | None = None,
     threads: int = 0,
+    untouched: bool = False,
 ) -> MergeReport:
     """Make the deliverable `out` of the chunk files; it appears only when it was read back and found right.
 
-    `metadata` goes into the file's global tags. FarmError names the chunk, frame or pts that is wrong; then `out` is
+    `metadata` goes into the file's global tags. `untouched` says that no processor ran, so that seams must look as the
+    plate does. FarmError names the chunk, frame or pts that is wrong; then `out` is
     not touched and nothing is left behind.
     """
     if not chunks:
         raise FarmError("There are no chunks.", where="merge", do="Render the job first.")
     _check_metadata(metadata or {})
-    film = Film.of(plate, facts, timeline, plan, metadata)
+    film = Film.of(plate, facts, timeline, plan, metadata, untouched=untouched)
     ordered = check_chunks(chunks, timeline, plan)
     part = out.with_name(f".{os.getpid()}-{out.name[-100:]}.part")
     try:

@@ -18,7 +18,10 @@ from farm.merger.report import Findings
 
 
 class PictureCheck:
-    """Takes the decoded frames in presentation order. Memory: one frame."""
+    """Takes the decoded frames of some chunks that follow each other, in presentation order. Memory: one frame.
+
+    `frames` counts them, `looks` has the looks of those at seams, `worst` is a time stamp's worst error in seconds.
+    """
 
     def __init__(
         self,
@@ -31,19 +34,21 @@ class PictureCheck:
         self._timeline, self._plan, self._chunks = timeline, plan, chunks
         self._shift, self._findings = shift, findings
         self._looks = _looks_at_seams(chunks)
+        self._first, self._end = chunks[0].first, chunks[-1].last
         self._chunk = 0
         self._samples = hashlib.sha256()
         self._last: int | None = None
         self._make = make_of(plan.sample_format)
+        self.looks: dict[int, str] = {}
         self.frames = 0
         self.lossless_chunks = 0
         self.worst = Fraction(0)
 
     def add(self, frame: Any, time_base: Fraction) -> None:
         """Check the next frame; `time_base` is the deliverable's."""
-        index = self.frames
+        index = self._first + self.frames
         self.frames += 1
-        if index >= len(self._timeline):
+        if index >= self._end:
             return
         self._check_time(frame.pts, index, time_base)
         self._check_shape(frame, index)
@@ -72,7 +77,7 @@ class PictureCheck:
             self._findings.add(
                 "size", f"Frame {index} is {frame.width}×{frame.height} instead of {plan.width}×{plan.height}.", index
             )
-        if index:
+        if index > self._first:
             return
         made = make_of(frame.format.name)
         # Some decoders give more bits than were coded (ProRes 4444: 12), none may give fewer or other chroma.
@@ -81,7 +86,8 @@ class PictureCheck:
 
     def _check_look(self, frame: Any, index: int) -> None:
         planes, made = to_planes(frame)
-        if not alike(look_of(planes[0], made.name), self._looks[index]):
+        look = self.looks[index] = look_of(planes[0], made.name)
+        if not alike(look, self._looks[index]):
             pts = int(self._timeline.pts[index])
             text = f"Frame {index} (pts {pts} of the plate), at a seam, is not the picture that was rendered."
             self._findings.add("seam", text, index, pts)
@@ -101,13 +107,14 @@ class PictureCheck:
 
     def finish(self) -> None:
         """Compare the count."""
-        due = len(self._timeline)
+        due = self._end - self._first
         if self.frames == due:
             return
         short = self.frames < due
-        frame = self.frames if short else None
-        pts = int(self._timeline.pts[self.frames]) if short else None
-        self._findings.add("count", f"{self.frames} frames were decoded where {due} were due.", frame, pts)
+        frame = self._first + self.frames if short else None
+        pts = int(self._timeline.pts[frame]) if frame is not None else None
+        part = f" from frame {self._first} on" if due < len(self._timeline) else ""
+        self._findings.add("count", f"{self.frames} frames were decoded where {due} were due{part}.", frame, pts)
 
 
 def _looks_at_seams(chunks: Sequence[ChunkFacts]) -> dict[int, str]:

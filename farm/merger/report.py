@@ -42,7 +42,8 @@ class VerifyReport(_Report):
     """What reading the deliverable back found. `ok` is the verdict; `findings` say what is wrong, at most 20 of them.
 
     `worst_pts_error` is in seconds, against the plate's time rounded to the deliverable's ticks of `time_base`
-    seconds. `seams` counts those between chunks; `lossless_chunks` the chunks whose samples were compared bit by bit.
+    seconds. `seams` counts those between chunks, `seam_frames` the frames beside them that were compared with the
+    plate's; `lossless_chunks` the chunks whose samples were compared bit by bit.
     `notes` are small things that a person may want to know, none of which is a fault.
     """
 
@@ -52,6 +53,7 @@ class VerifyReport(_Report):
     worst_pts_error: Rational
     time_base: Rational
     seams: int
+    seam_frames: int = 0
     lossless_chunks: int
     tracks: tuple[TrackReport, ...]
     findings: tuple[Finding, ...] = ()
@@ -81,6 +83,12 @@ class Findings:
         self.count += 1
         if len(self.items) < _MOST_FINDINGS:
             self.items.append(Finding(code=code, text=text, frame=frame, pts=pts))
+
+    def take(self, other: Findings) -> None:
+        """Add what another one collected."""
+        self.items += other.items[: _MOST_FINDINGS - len(self.items)]
+        self.notes += other.notes[: _MOST_FINDINGS - len(self.notes)]
+        self.count += other.count
 
     def note(self, text: str) -> None:
         if len(self.notes) < _MOST_FINDINGS:

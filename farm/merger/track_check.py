@@ -17,6 +17,7 @@ from farm.media.container import open_container
 from farm.media.facts import PlateFacts
 from farm.merger.carry import Carried, Way
 from farm.merger.report import Findings, TrackReport
+from farm.merger.side_by_side import Tick
 
 # The time base of tracks that state none, in seconds, and what is no rounding any more.
 _COARSE = Fraction(1, 1000)
@@ -78,8 +79,11 @@ def paired(container: Any, facts: PlateFacts, carried: Sequence[Carried]) -> tup
     return picture, found, missing
 
 
-def plate_accounts(plate: Path, facts: PlateFacts, carried: Sequence[Carried]) -> dict[int, Account]:
-    """Accounts of the plate's carried streams, with the one rewrite that a copy may make: ADTS headers go."""
+def plate_accounts(plate: Path, facts: PlateFacts, carried: Sequence[Carried], tick: Tick) -> dict[int, Account]:
+    """Accounts of the plate's carried streams, with the one rewrite that a copy may make: ADTS headers go.
+
+    `tick` is called with every packet.
+    """
     wanted = [item.index for item in carried if item.way is not Way.LEAVE_OUT]
     if not wanted:
         return {}
@@ -93,6 +97,7 @@ def plate_accounts(plate: Path, facts: PlateFacts, carried: Sequence[Carried]) -
                 accounts[stream.index].add_bytes(stream.data)
         moving = [stream for stream in streams if stream.type != "attachment"]
         for packet in container.demux(moving) if moving else ():
+            tick()
             if packet.size == 0:
                 continue
             index = packet.stream_index

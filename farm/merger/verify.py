@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -10,105 +11,170 @@ from typing import Any
 
 import av
 import av.error
-from av.codec.context import ThreadType
+from av.stream import Discard
 
-from farm.errors import FarmError
+from farm.errors import FarmError, InfrastructureError
 from farm.media import hdr
 from farm.media.container import open_container
 from farm.media.deliverables import Source
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts
+from farm.media.look import alike
 from farm.media.probe import probe
 from farm.media.writer import ChunkFacts
 from farm.merger import track_check
-from farm.merger.carry import Carried
+from farm.merger.decode_check import PART_FRAMES, PartCheck, parts_of
 from farm.merger.film import Film
 from farm.merger.mux import orientation_arguments, stale_tags
-from farm.merger.picture_check import PictureCheck
+from farm.merger.plate_seams import plate_looks
 from farm.merger.report import Findings, VerifyReport
+from farm.merger.side_by_side import STALL_SECONDS, Tick, side_by_side
 
 
 @dataclass
-class _Account:
+class _Tracks:
+    """The deliverable's other streams, by the plate's index: what they hold, their ticks, their places.
+
+    `before` is what the plate holds, `plate_looks` what it shows at seams, `picture` the place of the picture, which
+    has ticks of `time_base`.
+    """
+
     accounts: dict[int, track_check.Account] = field(default_factory=dict)
     ticks: dict[int, Fraction] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
+    before: dict[int, track_check.Account] = field(default_factory=dict)
+    plate_looks: dict[int, str] = field(default_factory=dict)
+    plate_error: FarmError | None = None
+    picture: int | None = None
     time_base: Fraction = Fraction(1)
 
 
-def verify(deliverable: Path, film: Film, chunks: Sequence[ChunkFacts], *, threads: int = 0) -> VerifyReport:
+def verify(
+    deliverable: Path,
+    film: Film,
+    chunks: Sequence[ChunkFacts],
+    *,
+    threads: int = 0,
+    part_frames: int = PART_FRAMES,
+    stall_seconds: float = STALL_SECONDS,
+) -> VerifyReport:
     """Decode every frame and compare count, pts, size, samples (where lossless), colour, tracks and tags.
 
-    `chunks` are in order; `threads` limits the decoder, 0 for all. Raises nothing on a mismatch. Memory: a few decoded
-    frames, whatever the length.
+    `chunks` are in order. Several parts of at least `part_frames` frames are decoded at a time, by `threads` threads in
+    all, 0 for one a core. Raises nothing on a mismatch; InfrastructureError where nothing moves for `stall_seconds`.
+    Memory: a few decoded frames for each part, whatever the length.
     """
-    facts, timeline, plan, carried = film.facts, film.timeline, film.plan, film.carried
-    findings = Findings()
-    picture = PictureCheck(timeline, plan, chunks, film.shift, findings)
-    read = _Account()
+    threads = threads or os.cpu_count() or 1
+    findings, tracks, parts = Findings(), _Tracks(), list[PartCheck]()
     try:
-        with open_container(deliverable, where="the deliverable") as container:
-            read = _read(container, facts, carried, picture, findings, threads)
+        tracks = _tracks(deliverable, film, findings)
+        if tracks.picture is not None:
+            wanted = parts_of(chunks, threads, least_frames=part_frames)
+            share = -(-threads // len(wanted))
+            parts = [PartCheck(deliverable, film, part, tracks.picture, share) for part in wanted]
+        _read(deliverable, film, chunks, tracks, parts, stall_seconds)
         out = probe(deliverable)
-        _check_facts(out, facts, plan, film.metadata, findings)
-        track_check.compare_marks(facts, out, read.places, plan.container, findings)
+        _check_facts(out, film.facts, film.plan, film.metadata, findings)
+        track_check.compare_marks(film.facts, out, tracks.places, film.plan.container, findings)
         _check_chapters(deliverable, film, findings)
+    except InfrastructureError:
+        raise
     except (av.error.FFmpegError, FarmError) as error:
         findings.add("unreadable", f"The deliverable cannot be read to its end: {error}.")
-    picture.finish()
-    before = track_check.plate_accounts(film.plate, facts, carried)
-    tracks = track_check.compare(facts, carried, before, read.accounts, read.ticks, film.shift, findings)
+    if tracks.plate_error is not None:
+        raise tracks.plate_error
+    for part in parts:
+        findings.take(part.findings)
+    seam_frames = _check_seams(film, parts, tracks.plate_looks, findings)
+    reports = track_check.compare(
+        film.facts, film.carried, tracks.before, tracks.accounts, tracks.ticks, film.shift, findings
+    )
     return VerifyReport(
         ok=findings.count == 0,
-        frames_in=len(timeline),
-        frames_out=picture.frames,
-        worst_pts_error=picture.worst,
-        time_base=read.time_base,
+        frames_in=len(film.timeline),
+        frames_out=sum(part.picture.frames for part in parts),
+        worst_pts_error=max((part.picture.worst for part in parts), default=Fraction(0)),
+        time_base=tracks.time_base,
         seams=len(chunks) - 1,
-        lossless_chunks=picture.lossless_chunks,
-        tracks=tracks,
+        seam_frames=seam_frames,
+        lossless_chunks=sum(part.picture.lossless_chunks for part in parts),
+        tracks=reports,
         findings=tuple(findings.items),
         notes=tuple(findings.notes),
     )
 
 
+def _tracks(deliverable: Path, film: Film, findings: Findings) -> _Tracks:
+    """Which stream is which; what is not there."""
+    with open_container(deliverable, where="the deliverable") as container:
+        stream, found, missing = track_check.paired(container, film.facts, film.carried)
+        for item in missing:
+            findings.add("track_missing", f"{item.kind.capitalize()} stream {item.index} of the plate is not there.")
+        if stream is None:
+            findings.add("no_picture", "The deliverable has no picture.")
+            return _Tracks()
+        return _Tracks(
+            accounts={index: track_check.Account() for index in found},
+            ticks={index: Fraction(s.time_base) for index, s in found.items() if s.time_base},
+            places={index: s.index for index, s in found.items()},
+            picture=stream.index,
+            time_base=Fraction(stream.time_base),
+        )
+
+
 def _read(
-    container: Any,
-    facts: PlateFacts,
-    carried: Sequence[Carried],
-    picture: PictureCheck,
-    findings: Findings,
-    threads: int,
-) -> _Account:
-    """One pass over all packets: the picture is decoded, the rest is accounted for."""
-    stream, found, missing = track_check.paired(container, facts, carried)
-    for item in missing:
-        findings.add("track_missing", f"{item.kind.capitalize()} stream {item.index} of the plate is not there.")
-    if stream is None:
-        findings.add("no_picture", "The deliverable has no picture.")
-        return _Account()
-    context = stream.codec_context
-    context.thread_type, context.thread_count = ThreadType.AUTO, threads
-    # Broken references and bit errors must be errors here, not concealed pictures.
-    context.options = {"err_detect": "explode"}
-    time_base = Fraction(stream.time_base)
-    accounts = {index: track_check.Account() for index in found}
-    place = {other.index: index for index, other in found.items()}
-    for index, other in found.items():
-        if other.type == "attachment":
-            accounts[index].add_bytes(other.data)
-    for packet in container.demux([stream, *(s for s in found.values() if s.type != "attachment")]):
-        # The last, empty packet flushes the decoder; its own stream_index is not set.
-        if packet.stream is stream:
-            if packet.is_corrupt:
-                findings.add("corrupt", "The container marks a packet of the picture as corrupt.", pts=packet.pts)
-            for frame in packet.decode():
-                picture.add(frame, time_base)
-        elif packet.size:
-            index = place[packet.stream_index]
-            accounts[index].add(packet, found[index].type)
-    ticks = {index: Fraction(s.time_base) for index, s in found.items() if s.time_base}
-    return _Account(accounts, ticks, {index: other.index for index, other in found.items()}, time_base)
+    deliverable: Path,
+    film: Film,
+    chunks: Sequence[ChunkFacts],
+    tracks: _Tracks,
+    parts: Sequence[PartCheck],
+    stall_seconds: float,
+) -> None:
+    """All packets of the deliverable, and those of the plate that it carries, side by side."""
+
+    def account(tick: Tick) -> None:
+        _account(deliverable, tracks, tick)
+
+    def account_plate(tick: Tick) -> None:
+        try:
+            tracks.before = track_check.plate_accounts(film.plate, film.facts, film.carried, tick)
+            tracks.plate_looks = plate_looks(film, chunks, tick)
+        except FarmError as error:
+            tracks.plate_error = error
+
+    works = [*(part.run for part in parts), account, account_plate]
+    side_by_side(works, where="reading the merged file back", stall_seconds=stall_seconds)
+
+
+def _account(deliverable: Path, tracks: _Tracks, tick: Tick) -> None:
+    """Account for the packets of all streams but the picture."""
+    if not tracks.places:
+        return
+    index_of = {place: index for index, place in tracks.places.items()}
+    with open_container(deliverable, where="the deliverable") as container:
+        moving: list[Any] = []
+        stream: Any
+        for stream in container.streams:
+            if stream.index not in index_of:
+                stream.discard = Discard.all
+            elif stream.type == "attachment":
+                tracks.accounts[index_of[stream.index]].add_bytes(stream.data)
+            else:
+                moving.append(stream)
+        for packet in container.demux(moving) if moving else ():
+            tick()
+            if packet.size:
+                tracks.accounts[index_of[packet.stream_index]].add(packet, packet.stream.type)
+
+
+def _check_seams(film: Film, parts: Sequence[PartCheck], plate: Mapping[int, str], findings: Findings) -> int:
+    """Compare what is shown at seams with the plate; how many frames could be."""
+    shown = {index: look for part in parts for index, look in part.picture.looks.items() if index in plate}
+    for index, look in sorted(shown.items()):
+        if not alike(look, plate[index]):
+            pts = int(film.timeline.pts[index])
+            findings.add("seam", f"Frame {index} (pts {pts}), at a seam, is not what the plate shows.", index, pts)
+    return len(shown)
 
 
 def _check_facts(

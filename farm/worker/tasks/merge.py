@@ -28,7 +28,15 @@ def merge(context: TaskContext) -> MergeResult:
         files = [_chunk_file(context, chunk, name, plan) for chunk in context.claim.done]
         out = context.folder / f"deliverable-{name}{plan.suffix}"
         report = merge_chunks(
-            plate, facts, timeline, files, plan, out, metadata=_metadata(context), threads=context.toolbox.threads
+            plate,
+            facts,
+            timeline,
+            files,
+            plan,
+            out,
+            metadata=_metadata(context),
+            threads=context.toolbox.threads,
+            untouched=not context.claim.job.recipe.processors,
         )
         context.heartbeat.check()
         info = context.store.put_file(keys.deliverable(context.job_id, context.lease.attempt_id, name), out)

@@ -10,6 +10,7 @@ import pytest
 from farm.errors import FarmError
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
+from farm.media.scan import scan_timeline
 from farm.media.writer import file_sha256
 from farm.merger.film import Film
 from farm.merger.join import ChunkFile
@@ -140,9 +141,20 @@ def test_a_plate_that_is_gone_is_an_error_without_its_name(rendered: Rendered, t
     assert not rendered.out.exists()
 
 
-def _verdict(rendered: Rendered, path: Path) -> VerifyReport:
+def _verdict(rendered: Rendered, path: Path, part_frames: int = 480) -> VerifyReport:
     film = Film.of(rendered.plate, rendered.facts, rendered.timeline, rendered.plan)
-    return verify(path, film, [chunk.facts for chunk in rendered.chunks])
+    return verify(path, film, [chunk.facts for chunk in rendered.chunks], threads=4, part_frames=part_frames)
+
+
+@pytest.mark.parametrize("name", ["h264", "hevc10", "av1", "prores", "dnxhr", "ffv1", "review"])
+def test_parts_decoded_side_by_side_say_what_one_decode_says(workshop: Workshop, name: str) -> None:
+    rendered = workshop.render(workshop.media.make("h264_audio.mp4"), name, 4)
+    rendered.merge()
+
+    whole, parts = _verdict(rendered, rendered.out), _verdict(rendered, rendered.out, part_frames=12)
+
+    assert whole.ok
+    assert parts == whole
 
 
 @pytest.mark.parametrize(
@@ -156,7 +168,8 @@ def _verdict(rendered: Rendered, path: Path) -> VerifyReport:
         (["-map_chapters", "-1", "-metadata:s:v", "rotate=0", "-t", "0.5"], "count"),
     ],
 )
-def test_verify_sees(workshop: Workshop, arguments: list[str], code: str) -> None:
+@pytest.mark.parametrize("part_frames", [480, 12])
+def test_verify_sees(workshop: Workshop, arguments: list[str], code: str, part_frames: int) -> None:
     clip = "h264_bt601.mp4" if code == "colour" else "h264_audio.mp4"
     rendered = workshop.render(workshop.media.make(clip), "h264", 2)
     rendered.merge()
@@ -164,7 +177,7 @@ def test_verify_sees(workshop: Workshop, arguments: list[str], code: str) -> Non
 
     spoilt = remux(rendered.out, workshop.folder / "spoilt.mp4", *arguments)
 
-    report = _verdict(rendered, spoilt)
+    report = _verdict(rendered, spoilt, part_frames)
     assert not report.ok
     assert code in {finding.code for finding in report.findings}
 
@@ -183,7 +196,8 @@ def test_verify_sees_lost_marks_of_a_track(workshop: Workshop, arguments: list[s
     assert code in found
 
 
-def test_verify_sees_another_picture_at_a_seam(workshop: Workshop) -> None:
+@pytest.mark.parametrize("part_frames", [480, 12])
+def test_verify_sees_another_picture_at_a_seam(workshop: Workshop, part_frames: int) -> None:
     """Black where the second chunk begins: same count, same clock."""
     rendered = workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 2)
     rendered.merge()
@@ -192,9 +206,24 @@ def test_verify_sees_another_picture_at_a_seam(workshop: Workshop) -> None:
     same = ["-c:a", "copy", "-enc_time_base", "demux", "-fps_mode", "passthrough", "-video_track_timescale", "12288"]
     ffmpeg("-i", str(rendered.out), "-vf", black, "-c:v", "libx264", "-preset", "ultrafast", *same, str(spoilt))
 
-    findings = _verdict(rendered, spoilt).findings
+    findings = _verdict(rendered, spoilt, part_frames).findings
 
     assert [(finding.code, finding.frame) for finding in findings] == [("seam", 24)]
+
+
+@pytest.mark.parametrize("clip", ["h264_audio.mp4", "h264_open.mkv", "h264.ts"])
+def test_seams_are_compared_with_the_plate_where_nothing_was_changed(workshop: Workshop, clip: str) -> None:
+    """Chunks of the wrong picture, which their writer swears to: the plate says otherwise."""
+    rendered = workshop.render(workshop.media.make(clip), "h264", 3)
+    rendered.timeline = scan_timeline(rendered.plate, rendered.facts)
+    report = rendered.merge(untouched=True)
+    assert report.verified.ok
+    assert report.verified.seam_frames == 4
+
+    rendered.chunks[1] = workshop.inverted(rendered)
+    with pytest.raises(FarmError, match="at a seam, is not what the plate shows"):
+        rendered.merge(untouched=True)
+    assert rendered.merge(untouched=False).verified.seam_frames == 0
 
 
 def test_verify_sees_one_changed_sample(workshop: Workshop) -> None:

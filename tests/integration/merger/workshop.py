@@ -68,6 +68,17 @@ class Workshop:
                 chunks.append(ChunkFile(path, writer.close()))
         return Rendered(plate, facts, timeline, plan, chunks, self.folder / f"out{plan.suffix}")
 
+    def inverted(self, rendered: Rendered) -> ChunkFile:
+        """The second chunk with its luma turned into the negative, as a renderer gone wrong would make and sign it."""
+        old = rendered.chunks[1].facts
+        path = self.folder / "inverted"
+        frames = read_plate(rendered.plate, rendered.facts, rendered.timeline, threads=1)
+        with ChunkWriter(path, rendered.plan, rendered.facts, rendered.timeline, old.first, old.last) as writer:
+            for frame in itertools.islice(frames, old.first, old.last):
+                frame.planes[0][:] = 255 - frame.planes[0]
+                writer.write(frame)
+            return ChunkFile(path, writer.close())
+
     def rich(self, suffix: str) -> Path:
         """Two sound tracks, a forced subtitle, two chapters, tags; an attachment (mkv) or a timecode (mp4, mov)."""
         words, tags = self.media.folder / "words.srt", self.media.folder / "tags.txt"
