@@ -181,6 +181,9 @@ class Settings(BaseSettings):
         le=65535,
         description="Port on which `farm reconciler` tells Prometheus of its duties; 0: none.",
     )
+    slot_codecs: Names = Field(
+        default=(), description="Hardware encoders of this worker's card, by comma; `farm worker` finds and sets them."
+    )
     worker_metrics_port: int = Field(
         default=0, ge=0, le=65535, description="Port on which `farm worker` tells Prometheus of its cards; 0: none."
     )
@@ -281,7 +284,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, SecretFileSource(settings_cls), dotenv_settings
 
-    @field_validator("worker_tags", "providers", "allowed_licences", mode="before")
+    @field_validator("worker_tags", "slot_codecs", "providers", "allowed_licences", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

@@ -13,6 +13,7 @@ from farm import __version__
 from farm.api.openapi import problems
 from farm.api.recipes import offered
 from farm.api.schemas import (
+    BatchOut,
     Check,
     DeliverableKind,
     DeliverableKindList,
@@ -34,6 +35,13 @@ health = Blueprint("health", __name__)
 @bp.doc(summary="The workers and what they do", responses=problems(503))
 def list_workers() -> WorkerList:
     return WorkerList(items=services().ledger.workers())
+
+
+@bp.get("/batches/<name>")
+@bp.output(BatchOut)
+@bp.doc(summary="The jobs of a batch as one", responses=problems(404, 503))
+def get_batch(name: str) -> BatchOut:
+    return services().ledger.batch(name)
 
 
 @bp.get("/recipes")

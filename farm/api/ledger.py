@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from farm import jobs
 from farm.api.schemas import (
     AttemptOut,
+    BatchOut,
     ChunkOut,
     DeliverableOut,
     EventOut,
@@ -26,8 +27,9 @@ from farm.api.schemas import (
 from farm.api.services import CastRecord, Placed, StoredFile
 from farm.db.engine import Sessions, transact
 from farm.errors import FarmError, InfrastructureError, InputError, NotFoundError
-from farm.jobs import views
+from farm.jobs import batches, views
 from farm.jobs.policy import Policy
+from farm.jobs.progress import JobProgress
 from farm.jobs.request import JobRequest
 from farm.jobs.states import FINAL_JOB_STATES, JobState
 from farm.jobs.views import JobView
@@ -81,12 +83,23 @@ class PostgresLedger:
     def jobs(self, query: JobQuery) -> JobPage:
         found = transact(
             self._sessions,
-            partial(views.list_jobs, states=_states(query.state), before=_cursor(query.cursor), limit=query.limit),
+            partial(
+                views.list_jobs,
+                states=_states(query.state),
+                project=query.project,
+                batch=query.batch,
+                before=_cursor(query.cursor),
+                limit=query.limit,
+            ),
         )
         return JobPage(
             items=[job_out(view) for view in found.items],
             next=None if found.before is None else str(found.before),
         )
+
+    def batch(self, name: str) -> BatchOut:
+        found = transact(self._sessions, partial(batches.batch_view, name=name))
+        return BatchOut.model_validate(found.model_dump() | {"progress": progress_out(found.progress)})
 
     def chunks(self, job_id: str) -> list[ChunkOut]:
         def read(session: Session) -> list[ChunkOut]:
@@ -173,9 +186,20 @@ class PostgresLedger:
             ) from error
 
 
+def progress_out(at: JobProgress) -> Progress:
+    return Progress(
+        frames_done=at.frames_done,
+        frames_total=at.frames_total,
+        chunks_done=at.chunks_done,
+        chunks_total=at.chunks_total or None,
+        fps=at.fps,
+        eta_seconds=at.eta_seconds,
+        eta_error=at.eta_error,
+    )
+
+
 def job_out(view: JobView, *, why: str = "", warnings: tuple[WarningOut, ...] = ()) -> JobOut:
     """A job as it goes over the wire."""
-    at = view.progress
     return JobOut(
         id=view.id,
         state=view.state,
@@ -189,15 +213,7 @@ def job_out(view: JobView, *, why: str = "", warnings: tuple[WarningOut, ...] = 
         priority=view.priority,
         deadline=view.deadline,
         tags=view.tags,
-        progress=Progress(
-            frames_done=at.frames_done,
-            frames_total=at.frames_total,
-            chunks_done=at.chunks_done,
-            chunks_total=at.chunks_total or None,
-            fps=at.fps,
-            eta_seconds=at.eta_seconds,
-            eta_error=at.eta_error,
-        ),
+        progress=progress_out(view.progress),
         project=view.project,
         owner=view.owner,
         batch=view.batch,

@@ -53,6 +53,18 @@ class JobIn(_In):
         default=None, description="Of equal priority and share, the job with the earliest deadline goes first."
     )
     tags: tuple[str, ...] = Field(default=(), max_length=32)
+    project: str = Field(
+        default="default", min_length=1, max_length=100, description="Whose shares and budget it uses."
+    )
+    owner: str = Field(default="", max_length=200, description="Who submits it, for shares and caps by person.")
+    batch: str | None = Field(default=None, min_length=1, max_length=200, description="Jobs watched as one.")
+    needs: tuple[str, ...] = Field(default=(), max_length=100, description="Jobs that must have completed before.")
+    needs_ended: tuple[str, ...] = Field(
+        default=(), max_length=100, description="Jobs that must have ended before, in whatever way."
+    )
+    max_running: int | None = Field(default=None, ge=1, description="Most of its tasks at once.")
+    max_attempts: int | None = Field(default=None, ge=1, le=20, description="Most charged tries of one task.")
+    vram_mb: int = Field(default=0, ge=0, description="GPU memory that a render slot must offer, MB.")
 
 
 class Progress(BaseModel):
@@ -131,6 +143,18 @@ class CastOut(BaseModel):
     editable: bool
     identities: list[str]
     members: list[dict[str, Any]]
+
+
+class BatchOut(BaseModel):
+    """Jobs watched as one. `states` counts them by state; `progress` is over the frames that are known so far."""
+
+    name: str
+    jobs: int
+    states: dict[str, int]
+    final: bool
+    progress: Progress
+    gpu_seconds: float
+    cost: float | None = None
 
 
 class JobPage(BaseModel):
@@ -298,5 +322,7 @@ class JobQuery(_In):
     """Filters of the job list. `state` may be "open" or "final"."""
 
     state: str | None = None
+    project: str | None = None
+    batch: str | None = None
     limit: int = Field(default=50, ge=1, le=200)
     cursor: str | None = None

@@ -11,7 +11,7 @@ from flask import current_app
 
 from farm.api.live import Gate
 from farm.api.operations import Operations
-from farm.api.schemas import AttemptOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
+from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.jobs.request import JobRequest
 from farm.media.facts import PlateFacts
 from farm.permits import Permits
@@ -69,6 +69,8 @@ class Ledger(Protocol):
     def is_final(self, job_id: str) -> bool: ...
 
     def jobs(self, query: JobQuery) -> JobPage: ...
+
+    def batch(self, name: str) -> BatchOut: ...
 
     def chunks(self, job_id: str) -> list[ChunkOut]: ...
 

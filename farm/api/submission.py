@@ -21,7 +21,7 @@ from farm.api.schemas import IdentityIn, JobIn
 from farm.api.services import Placed, Services
 from farm.errors import DiskFullError, FarmError, InputError, NotFoundError
 from farm.faces.mapping import MappingRequest
-from farm.jobs.request import IdentityRef, JobRequest, PictureRef, PlateRef
+from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, PlateRef
 from farm.media.deliverables import deliverable
 from farm.media.facts import PlateFacts
 from farm.media.grow import grown
@@ -187,7 +187,16 @@ class Submission:
             priority=options.priority,
             deadline=options.deadline,
             tags=options.tags,
-            max_attempts=self._services.settings.max_attempts,
+            project=options.project,
+            owner=options.owner,
+            batch=options.batch,
+            needs=(
+                *(Needed(job_id=job_id) for job_id in options.needs),
+                *(Needed(job_id=job_id, hard=False) for job_id in options.needs_ended),
+            ),
+            max_running=options.max_running,
+            vram_mb=options.vram_mb,
+            max_attempts=options.max_attempts or self._services.settings.max_attempts,
             consent=checked.consent.model_dump(mode="json"),
             permit=self._services.permits.issue(
                 job=job_id,

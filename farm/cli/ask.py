@@ -53,6 +53,12 @@ _OPTIONS = (
     click.option("--grant", type=click.Path(path_type=Path), help="The signed consent of the person shown."),
     click.option("--choose", is_flag=True, help="Wait for `farm map` when the people of the plate are known."),
     click.option("--title", default="", help="Name of the job in lists."),
+    click.option("--project", default="default", show_default=True, help="Whose shares and budget it uses."),
+    click.option("--owner", default="", help="Who submits it, for shares and caps by person."),
+    click.option("--batch", help="Jobs of one name are watched as one: farm batch NAME."),
+    click.option("--after", "needs", multiple=True, metavar="JOB", help="Start when this job has completed."),
+    click.option("--tag", "tags", multiple=True, help="Only workers with this tag; repeatable."),
+    click.option("--max-running", type=click.IntRange(1), help="Most of its tasks at once."),
     click.option("--priority", type=click.IntRange(0, 100), default=50, show_default=True, help="Higher goes first."),
     click.option(
         "--deadline", type=click.DateTime(["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M%z"]),
@@ -68,6 +74,7 @@ def asking(command: Command) -> Command:
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
+            "project", "owner", "batch", "needs", "tags", "max_running",
             "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
@@ -92,6 +99,12 @@ class Asked:
     grant: Path | None = None
     title: str = ""
     priority: int = 50
+    project: str = "default"
+    owner: str = ""
+    batch: str | None = None
+    needs: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    max_running: int | None = None
     deadline: datetime | None = None
     changes: tuple[str, ...] = ()
     threshold: float | None = None
@@ -169,6 +182,12 @@ class Asked:
             consent=consent,
             chunk_seconds=self.chunk_seconds,
             priority=self.priority,
+            project=self.project,
+            owner=self.owner,
+            batch=self.batch,
+            needs=self.needs,
+            tags=self.tags,
+            max_running=self.max_running,
             deadline=self.deadline.astimezone() if self.deadline else None,
         )
 

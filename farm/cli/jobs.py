@@ -1,15 +1,24 @@
-"""`farm jobs`, `job`, `watch`, `cancel`, `download`."""
+"""`farm jobs`, `job`, `batch`, `watch`, `cancel`, `download`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
 from farm.api.schemas import ChunkOut, JobOut
 from farm.cli.connect import running_farm
 from farm.cli.files import check_output, replacing
-from farm.cli.output import bytes_in_words, print_facts, print_json, print_json_line, print_table, talk
+from farm.cli.output import (
+    bytes_in_words,
+    print_facts,
+    print_json,
+    print_json_line,
+    print_table,
+    seconds_in_words,
+    talk,
+)
 from farm.cli.progress import follow, numbers, require_completed, shown
 from farm.errors import InputError
 
@@ -30,6 +39,30 @@ def jobs(state: str | None, limit: int, as_json: bool) -> None:
     print_table(
         ("id", "state", "progress", "recipe", "created", "title"),
         [(j.id, j.state, numbers(j), j.recipe, f"{j.created_at:%Y-%m-%d %H:%M}", j.title) for j in page.items],
+    )
+
+
+@click.command()
+@click.argument("name")
+@_json
+def batch(name: str, as_json: bool) -> None:
+    """Say how far the jobs of a batch are, as one."""
+    with running_farm() as client:
+        found = client.operate("GET", f"/batches/{quote(name, safe='')}")
+    if as_json:
+        print_json(found)
+        return
+    at = found["progress"]
+    print_facts(
+        [
+            ("batch", found["name"]),
+            ("jobs", ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in found["states"].items())),
+            ("frames", f"{at['frames_done']} of {at['frames_total'] or '?'}"),
+            ("chunks", f"{at['chunks_done']} of {at['chunks_total'] or '?'}"),
+            ("left", seconds_in_words(at["eta_seconds"])),
+            ("GPU time", seconds_in_words(found["gpu_seconds"])),
+            ("cost", "" if found["cost"] is None else f"{found['cost']:.2f}"),
+        ]
     )
 
 
@@ -121,6 +154,8 @@ def _print_job(found: JobOut) -> None:
             ("now", found.why),
             ("recipe", found.recipe),
             ("progress", numbers(found)),
+            ("GPU time", seconds_in_words(found.gpu_seconds) if found.gpu_seconds else ""),
+            ("cost", "" if found.cost is None else f"{found.cost:.2f}"),
             *(("warning", warning.text) for warning in found.warnings),
         ]
     )

@@ -29,6 +29,7 @@ _COMMANDS = {
     "cast-split": "farm.cli.cast:cast_split",
     "map": "farm.cli.cast:choose",
     "report": "farm.cli.cast:report",
+    "batch": "farm.cli.jobs:batch",
     "watch": "farm.cli.jobs:watch",
     "cancel": "farm.cli.jobs:cancel",
     "pause": "farm.cli.operations:pause",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
@@ -35,8 +37,13 @@ def submitter_id(session: Session, project: str, owner: str) -> str:
     return found
 
 
-def lane_id(session: Session, submitter: str, kind: TaskKind, request: JobRequest) -> str:
-    """The id of the lane for a kind of task of such a request. Only what runs networks needs memory, models, codecs."""
+def lane_id(
+    session: Session, submitter: str, kind: TaskKind, request: JobRequest, *, codecs: Iterable[str] = ()
+) -> str:
+    """The id of the lane for a kind of task of such a request. Only what runs networks needs memory, models, codecs.
+
+    codecs: what this task needs besides those that the request names: the hardware encoders of its plan.
+    """
     gpu = kind in _ON_GPU
     needs = {
         "submitter_id": submitter,
@@ -44,7 +51,7 @@ def lane_id(session: Session, submitter: str, kind: TaskKind, request: JobReques
         "tags": sorted(set(request.tags)),
         "vram_mb": request.vram_mb if gpu else 0,
         "models": sorted(set(request.models)) if gpu else [],
-        "codecs": sorted(set(request.codecs)) if kind is TaskKind.RENDER else [],
+        "codecs": sorted({*request.codecs, *codecs}) if kind is TaskKind.RENDER else [],
     }
     wanted = select(Lane.id).filter_by(**needs)
     found = session.scalar(wanted)

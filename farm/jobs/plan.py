@@ -5,6 +5,7 @@ Every call is one transaction, is fenced by the lease, and may be repeated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 from farm.db.ids import new_id
 from farm.db.tables import Chunk, Job, Plate, Task
 from farm.errors import ConflictError, InputError
-from farm.jobs import lanes, moves
+from farm.jobs import lanes, ledger, moves
 from farm.jobs.advance import advance, mapping_decided
 from farm.jobs.payload import plan_finished
 from farm.jobs.report import hold
@@ -46,9 +47,10 @@ def publish_timeline(session: Session, lease: Lease, *, timeline_key: str, frame
     session.execute(update(Plate).where(Plate.job_id == held.job.id).values(timeline_key=timeline_key, frames=frames))
 
 
-def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan) -> None:
+def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan, codecs: Sequence[str] = ()) -> None:
     """Make a chunk known. Its render task is claimable at once where the mapping is decided, else as soon as it is.
 
+    codecs: encoders that only some slots have, which its deliverables are planned with.
     A plan that runs again may publish the same chunk again: its render task stays as it is unless the range changed.
     """
     held = hold(session, lease, TaskKind.PLAN)
@@ -57,12 +59,13 @@ def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan) -> None:
     values["by_decode"] = session.scalars(select(Plate.by_decode).where(Plate.job_id == job.id)).one()
     known = session.scalar(select(Chunk).where(Chunk.job_id == job.id, Chunk.position == chunk.position))
     if known is None:
-        _add(session, job, chunk.position, values)
+        _add(session, job, chunk.position, values, codecs)
         advance(session, job)
         return
     same = (known.first, known.last, known.segment_sha256) == (chunk.first, chunk.last, chunk.segment_sha256)
     for name, value in values.items():
         setattr(known, name, value)
+    _fit(session, job, known.task_id, codecs)
     if same:
         advance(session, job)
         return
@@ -72,12 +75,12 @@ def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan) -> None:
     advance(session, job)
 
 
-def _add(session: Session, job: Job, position: int, values: dict[str, Any]) -> None:
+def _add(session: Session, job: Job, position: int, values: dict[str, Any], codecs: Sequence[str]) -> None:
     request = JobRequest.model_validate(job.request)
     task = Task(
         id=new_id(),
         job_id=job.id,
-        lane_id=lanes.lane_id(session, job.submitter_id, TaskKind.RENDER, request),
+        lane_id=lanes.lane_id(session, job.submitter_id, TaskKind.RENDER, request, codecs=codecs),
         kind=TaskKind.RENDER,
         position=position,
         state=TaskState.WAITING,
@@ -90,6 +93,17 @@ def _add(session: Session, job: Job, position: int, values: dict[str, Any]) -> N
     session.flush()
     session.add(Chunk(task_id=task.id, job_id=job.id, position=position, **values))
     session.flush()
+
+
+def _fit(session: Session, job: Job, task_id: str, codecs: Sequence[str]) -> None:
+    """Let only slots claim the task that have what the chunk is planned with now."""
+    request = JobRequest.model_validate(job.request)
+    lane = lanes.lane_id(session, job.submitter_id, TaskKind.RENDER, request, codecs=codecs)
+    task = session.get_one(Task, task_id)
+    if task.lane_id != lane:
+        task.lane_id = lane
+        if task.state is TaskState.READY:
+            ledger.wake(session, lane)
 
 
 def _reset(session: Session, job: Job, task_id: str, reason: str) -> None:

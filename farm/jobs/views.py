@@ -340,7 +340,7 @@ def _views(
     ):
         made.setdefault(row.job_id, []).append(DeliverableView.model_validate(row))
     errors = _error_classes(session, [job.id for job, *_ in rows if job.state is JobState.FAILED])
-    costs = _costs(session, ids)
+    costs = costs_of(session, ids)
     names = set(JobView.model_fields) & set(Job.__table__.columns.keys())
     return [
         JobView.model_validate(
@@ -373,7 +373,7 @@ def _error_classes(session: Session, failed: list[str]) -> dict[str, str | None]
     return dict(rows.all())
 
 
-def _costs(session: Session, ids: list[str]) -> dict[str, float]:
+def costs_of(session: Session, ids: list[str]) -> dict[str, float]:
     """What the ended attempts of the jobs have cost, where their workers have a rate."""
     rows = session.execute(
         select(Attempt.job_id, func.sum(Attempt.gpu_seconds * Worker.rate) / 3600)

@@ -8,15 +8,18 @@ from sqlalchemy import Row, func, select, text
 from sqlalchemy.orm import Session
 
 from farm.db.enums import WorkerState
-from farm.db.tables import Attempt, Dependency, Job, Task, Worker
+from farm.db.tables import Attempt, Block, Dependency, Job, Task, Worker
 from farm.errors import NotFoundError
 from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState, TaskState
+
+_QUIET_SECONDS = 30.0
 
 # Everything that a claim looks at, as separate answers, for the lane of one task.
 _OBSTACLES = text("""
     WITH live AS (
         SELECT w.id, w.tags, s.vram_mb, s.kinds, s.models, s.codecs,
+               CASE WHEN w.state = 'awake' THEN '' ELSE w.reason END AS reason,
                w.state = 'awake' AND w.requested IS NULL AS takes_work
         FROM worker w JOIN slot s ON s.worker_id = w.id
         WHERE w.seen_at > clock_timestamp() - make_interval(secs => :silent) AND w.state <> 'offline'),
@@ -29,13 +32,16 @@ _OBSTACLES = text("""
         (SELECT count(*) FROM live WHERE takes_work) AS awake,
         (SELECT count(*) FROM able) AS able,
         (SELECT count(*) FROM tagged) AS tagged,
+        (SELECT count(*) FROM tagged WHERE takes_work) AS tagged_awake,
+        (SELECT min(reason) FROM tagged WHERE NOT takes_work) AS resting,
         (SELECT max(vram_mb) FROM tagged) AS largest,
         (SELECT count(*) FROM tagged t WHERE t.models IS NULL OR l.models <@ t.models) AS with_models,
         (SELECT count(*) FROM tagged t WHERE t.codecs IS NULL OR l.codecs <@ t.codecs) AS with_codecs,
         (SELECT count(DISTINCT t.id) FROM tagged t WHERE NOT EXISTS (
             SELECT 1 FROM block b WHERE b.worker_id = t.id AND b.job_id = :job AND b.kind = l.kind)) AS unblocked,
         (SELECT count(*) FROM attempt a WHERE a.job_id = :job AND a.state = 'running') AS job_running,
-        (SELECT count(*) FROM attempt a JOIN tagged t ON t.id = a.worker_id WHERE a.state = 'running') AS busy
+        (SELECT count(*) FROM attempt a WHERE a.state = 'running'
+            AND a.worker_id IN (SELECT id FROM tagged WHERE takes_work)) AS busy
     FROM lane l JOIN submitter s ON s.id = l.submitter_id JOIN project p ON p.id = s.project_id
     WHERE l.id = :lane""")
 
@@ -103,6 +109,8 @@ def why_task(session: Session, task: Task, policy: Policy = DEFAULT) -> str:
     if task.state is TaskState.BACKOFF:
         left = session.scalar(select(-_age(Task.not_before)).where(Task.id == task.id))
         return f"It is tried again in {max(float(left or 0), 0):.0f} s: {task.reason}"
+    if task.state is TaskState.RUNNING:
+        return _why_busy(session, task)
     if task.state is not TaskState.READY:
         return f"It is {task.state}: {task.reason}" if task.reason else f"It is {task.state}."
     row = session.execute(
@@ -112,11 +120,30 @@ def why_task(session: Session, task: Task, policy: Policy = DEFAULT) -> str:
     return _obstacle(row, job) or "A worker that can do it is free; it is claimed with the next wake-up."
 
 
+def _why_busy(session: Session, task: Task) -> str:
+    """Who has a task, for how long, and how long it has said nothing new."""
+    row = session.execute(
+        select(
+            Attempt.worker_id,
+            Attempt.note,
+            Attempt.frames_done,
+            _age(Attempt.started_at).label("age"),
+            _age(Attempt.progress_at).label("quiet"),
+        ).where(Attempt.task_id == task.id, Attempt.state == AttemptState.RUNNING)
+    ).one_or_none()
+    if row is None:
+        return "It has just ended."
+    note = f": {row.note}" if row.note else ""
+    frames = f", {row.frames_done} frames done" if row.frames_done else ""
+    quiet = f"; nothing new for {row.quiet:.0f} s" if row.quiet > _QUIET_SECONDS else ""
+    return f"Worker {row.worker_id} has had it for {row.age:.0f} s{note}{frames}{quiet}."
+
+
 def _obstacle(row: Row[Any], job: Job) -> str:
     """The first thing that keeps a ready task from being claimed, "" when there is none."""
     obstacles = (
         (row.live == 0, "No worker is connected."),
-        (row.awake == 0, "Every worker is asleep, draining or told to leave."),
+        (row.awake == 0, f"Every worker is asleep, draining or told to leave. {row.resting or ''}".strip()),
         (row.budget_state == "stopped", f"The budget of project {row.project} is used up."),
         (
             row.project_cap is not None and row.project_running >= (row.project_cap or 0),
@@ -133,6 +160,10 @@ def _obstacle(row: Row[Any], job: Job) -> str:
         (row.able == 0, f"No connected worker takes {row.kind} tasks."),
         (row.tagged == 0, f"No connected worker has the tags {', '.join(row.tags)}."),
         (
+            row.tagged_awake == 0,
+            f"Every worker that takes {_named(row)} is asleep, draining or told to leave. {row.resting or ''}".strip(),
+        ),
+        (
             row.largest is not None and row.vram_mb > row.largest,
             f"It needs {row.vram_mb} MB of GPU memory; the largest slot has {row.largest} MB.",
         ),
@@ -142,9 +173,16 @@ def _obstacle(row: Row[Any], job: Job) -> str:
             row.unblocked == 0,
             "Every worker that could do it is blocked for this job: it failed too many of its tasks.",
         ),
-        (row.tagged and row.busy >= row.tagged, f"All {row.tagged} slots that could do it are busy with other work."),
+        (
+            row.busy >= row.tagged_awake,
+            f"All {row.tagged_awake} slots that could do it are busy with other work.",
+        ),
     )
     return next((sentence for holds, sentence in obstacles if holds), "")
+
+
+def _named(row: Row[Any]) -> str:
+    return f"{row.kind} tasks with the tags {', '.join(row.tags)}" if row.tags else f"{row.kind} tasks"
 
 
 def why_worker(session: Session, worker_id: str, policy: Policy = DEFAULT) -> str:
@@ -165,7 +203,14 @@ def why_worker(session: Session, worker_id: str, policy: Policy = DEFAULT) -> st
     if busy:
         return f"It works on {busy} tasks."
     ready = session.scalar(select(func.count()).select_from(_some_ready().subquery()))
-    return "No task is ready." if not ready else "No ready task fits its kinds, tags, memory or models."
+    if not ready:
+        return "No task is ready."
+    blocked = session.scalar(select(func.count()).where(Block.worker_id == worker_id))
+    if blocked:
+        return (
+            f"It failed too often at {blocked} jobs' tasks and gets no more of them, and no other ready task fits it."
+        )
+    return "No ready task fits its kinds, tags, memory or models."
 
 
 def _some_ready() -> Any:

@@ -24,7 +24,7 @@ from farm.errors import PolicyError
 from farm.settings import PREFIX, Settings, load_settings, required
 from farm.store.factory import open_store
 from farm.worker.attempt_log import AttemptLogs
-from farm.worker.devices import Card, find_cards, load_nvml
+from farm.worker.devices import Card, card_codecs, find_cards, load_nvml
 from farm.worker.leaving import Goodbye, drain, watch
 from farm.worker.leftovers import Leftovers
 from farm.worker.notice import make_notice
@@ -48,23 +48,42 @@ class CeleryWorker:
     device: str
     slots: int
     vram_mib: int
+    codecs: tuple[str, ...]
     argv: tuple[str, ...]
     environment: dict[str, str]
 
 
-def plan_workers(settings: Settings, cards: Sequence[Card], *, host: str, cores: int) -> list[CeleryWorker]:
-    """One Celery worker a card, with its slots; without a card, one whose slots share the processors."""
+def no_codecs(_uuid: str) -> tuple[str, ...]:
+    """A card that is not asked for its encoders."""
+    return ()
+
+
+def plan_workers(
+    settings: Settings,
+    cards: Sequence[Card],
+    *,
+    host: str,
+    cores: int,
+    codecs: Callable[[str], tuple[str, ...]] = no_codecs,
+) -> list[CeleryWorker]:
+    """One Celery worker a card, with its slots; without a card, one whose slots share the processors.
+
+    codecs: finds the hardware encoders of a card by its uuid.
+    """
     name = settings.worker_name or host
     slots = settings.slots or 1
     devices = [(f"gpu{index}", card.uuid, room_mib(card.total_mib) // slots) for index, card in enumerate(cards)]
     devices = devices or [("cpu", "", 0)]
     threads = settings.threads or max(1, cores // (slots * len(devices)))
     return [
-        _celery_worker(f"{name}-{device}"[:64], device, slots, threads, uuid, vram) for device, uuid, vram in devices
+        _celery_worker(f"{name}-{device}"[:64], device, slots, threads, uuid, vram, codecs(uuid) if uuid else ())
+        for device, uuid, vram in devices
     ]
 
 
-def _celery_worker(worker_id: str, device: str, slots: int, threads: int, visible: str, vram_mib: int) -> CeleryWorker:
+def _celery_worker(
+    worker_id: str, device: str, slots: int, threads: int, visible: str, vram_mib: int, codecs: tuple[str, ...]
+) -> CeleryWorker:
     argv = (
         *(sys.executable, "-m", "celery", "--app", "farm.worker.app", "--quiet", "worker"),
         *("--pool", "prefork", "--concurrency", str(slots), "--hostname", f"{device}@%h", "--queues", "farm"),
@@ -74,9 +93,10 @@ def _celery_worker(worker_id: str, device: str, slots: int, threads: int, visibl
         f"{PREFIX}THREADS": str(threads),
         f"{PREFIX}WORKER_ID": worker_id,
         f"{PREFIX}SLOT_VRAM_MIB": str(vram_mib),
+        f"{PREFIX}SLOT_CODECS": ",".join(codecs),
         "CUDA_VISIBLE_DEVICES": visible,
     }
-    return CeleryWorker(worker_id, device, slots, vram_mib, argv, environment)
+    return CeleryWorker(worker_id, device, slots, vram_mib, codecs, argv, environment)
 
 
 class Restarts:
@@ -127,6 +147,7 @@ class Running:
             settings.worker_tags,
             lambda: self._process.pid,
             vram_mib=worker.vram_mib,
+            codecs=worker.codecs,
             secret=settings.worker_secret.get_secret_value() if settings.worker_secret else None,
             rate=settings.worker_rate,
         )
@@ -209,7 +230,8 @@ def main() -> int:
     cards = find_cards(nvml)
     if nvml is not None and settings.worker_metrics_port:
         serve_telemetry(nvml, settings.worker_metrics_port)
-    plans = plan_workers(settings, cards, host=socket.gethostname(), cores=len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0))
+    plans = plan_workers(settings, cards, host=socket.gethostname(), cores=cores, codecs=card_codecs)
     leftovers = Leftovers(sessions, AttemptLogs(scratch_root(settings) / LOGS, open_store(settings)))
     workers: list[Running] = []
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
@@ -69,8 +69,8 @@ class Control:
     def publish_timeline(self, lease: Lease, *, key: str, frames: int) -> None:
         self._insist(lambda session: jobs.publish_timeline(session, lease, timeline_key=key, frames=frames))
 
-    def publish_chunk(self, lease: Lease, chunk: ChunkPlan) -> None:
-        self._insist(lambda session: jobs.publish_chunk(session, lease, chunk))
+    def publish_chunk(self, lease: Lease, chunk: ChunkPlan, codecs: Sequence[str]) -> None:
+        self._insist(lambda session: jobs.publish_chunk(session, lease, chunk, codecs))
 
     def finish(self, lease: Lease, result: Result, then: Slot | None = None) -> None:
         """Report a result; `then` is the slot that wants its next task with the same commit, and gets it by `claim`."""

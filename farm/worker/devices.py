@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import structlog
+
+from farm.media.hardware import probe_argv
+
+log = structlog.get_logger(__name__)
 
 MIB = 2**20
 
@@ -103,3 +112,23 @@ def process_mib(nvml: Any, card: Card, pid: int) -> int:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+PROBE_SECONDS = 120.0
+
+
+def card_codecs(uuid: str, argv: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The hardware encoders of a card, found by a process of its own; none where that fails, which is logged.
+
+    argv: the program that prints them; by default `farm.media.hardware`.
+    """
+    command = list(argv or probe_argv())
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
+    try:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, timeout=PROBE_SECONDS, check=True, text=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("the card's encoders could not be found; it gets none", card=uuid, error=type(error).__name__)
+        return ()
+    return tuple(done.stdout.split())

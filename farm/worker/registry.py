@@ -29,7 +29,8 @@ class Registration:
 
     Parameters
     ----------
-    pid: gives the process id of the Celery parent, whose children are the slots. vram_mib: what each slot offers.
+    pid: gives the process id of the Celery parent, whose children are the slots.
+    vram_mib, codecs: what each slot offers.
     secret: the worker's key, where the farm asks for one. rate: money per hour of one slot.
     """
 
@@ -43,6 +44,7 @@ class Registration:
         pid: Callable[[], int],
         *,
         vram_mib: int = 0,
+        codecs: tuple[str, ...] = (),
         secret: str | None = None,
         rate: float | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -50,7 +52,10 @@ class Registration:
         self._sessions = sessions
         self._pid = pid
         self._secret = secret
-        offers = tuple(Slot(worker_id=worker_id, number=number, tags=tags, vram_mb=vram_mib) for number in range(slots))
+        offers = tuple(
+            Slot(worker_id=worker_id, number=number, tags=tags, vram_mb=vram_mib, codecs=codecs)
+            for number in range(slots)
+        )
         self._report = fleet.WorkerReport(
             id=worker_id,
             name=worker_id,

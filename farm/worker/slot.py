@@ -76,6 +76,7 @@ class Slot:
                 number=os.getpid(),
                 tags=settings.worker_tags,
                 vram_mb=settings.slot_vram_mib,
+                codecs=settings.slot_codecs,
             ),
             Control(make_sessions(engine), policy),
             store,

@@ -104,4 +104,5 @@ def _publish(context: TaskContext, cutter: PlateCutter, chunk: CutChunk, shared:
             segment_size=stored.size,
             plan=shared | {"segment": chunk.segment.coding, "timeline": part},
         ),
+        codecs=sorted({plan["encoder"] for plan in shared["encoders"].values() if plan["hardware"]}),
     )

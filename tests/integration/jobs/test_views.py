@@ -107,7 +107,11 @@ def test_why_nothing_happens(sessions: Sessions) -> None:
         (Project, {"budget_state": "stopped"}, "The budget of project default is used up."),
         (Project, {"max_running": 0}, "Project default has 0 attempts running; its cap is 0."),
         (Submitter, {"max_running": 0}, "Its submitter has 0 attempts running; the cap is 0."),
-        (Worker, {"state": "asleep"}, "Every worker is asleep, draining or told to leave."),
+        (
+            Worker,
+            {"state": "asleep", "reason": "It is night."},
+            "Every worker is asleep, draining or told to leave. It is night.",
+        ),
     ],
 )
 def test_why_by_caps_and_states(sessions: Sessions, table: type, change: dict[str, object], sentence: str) -> None:

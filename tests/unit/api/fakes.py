@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from farm.api.live import Gate
-from farm.api.schemas import AttemptOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
+from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.api.services import CastRecord, Placed, Services, StoredFile
 from farm.errors import ConflictError, InputError, NotFoundError
 from farm.faces.readiness import check_recipe
@@ -91,6 +91,9 @@ class FakeLedger:
     def jobs(self, query: JobQuery) -> JobPage:
         found = [self.job(job_id) for job_id in reversed(self.requests)]
         return JobPage(items=[job for job in found if query.state in (None, job.state)][: query.limit])
+
+    def batch(self, name: str) -> BatchOut:
+        raise NotFoundError("There is no such batch.", where=f"batch {name}", do="List the jobs.")
 
     def chunks(self, job_id: str) -> list[ChunkOut]:
         self.job(job_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from farm.settings import Settings
 from farm.worker.__main__ import plan_workers
-from farm.worker.devices import MIB, Card, find_cards
+from farm.worker.devices import MIB, Card, card_codecs, find_cards
 from farm.worker.plan_slots import room_mib
 
 
@@ -76,3 +77,18 @@ def test_slots_offer_what_the_card_has_room_for(slots: int) -> None:
 def test_a_machine_without_a_card_offers_none() -> None:
     [plan] = plan_workers(Settings(slots=2), find_cards(None), host="h", cores=8)
     assert (plan.device, plan.vram_mib, plan.environment["CUDA_VISIBLE_DEVICES"]) == ("cpu", 0, "")
+
+
+def test_a_cards_encoders_are_what_its_own_process_finds() -> None:
+    cards = find_cards(_Nvml([24576]))
+    (worker,) = plan_workers(Settings(), cards, host="h", cores=4, codecs=lambda uuid: (f"of-{uuid}",))
+    assert worker.codecs == ("of-GPU-0",)
+    assert worker.environment["FARM_SLOT_CODECS"] == "of-GPU-0"
+    (plain,) = plan_workers(Settings(), [], host="h", cores=4, codecs=lambda uuid: ("nvenc",))
+    assert plain.codecs == ()
+
+
+def test_a_probe_that_fails_gives_no_encoders() -> None:
+    prints = (sys.executable, "-c", "import os; print('h264_nvenc'); print(os.environ['CUDA_VISIBLE_DEVICES'])")
+    assert card_codecs("GPU-1", prints) == ("h264_nvenc", "GPU-1")
+    assert card_codecs("GPU-1", (sys.executable, "-c", "raise SystemExit(1)")) == ()
