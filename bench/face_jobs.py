@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.faces.candidate import PictureBytes
 from farm.faces.cast import Cast, build_cast, observe
-from farm.faces.identity import PictureBytes, PreparedIdentity, prepare_identity
+from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.mapping import Mapping as CastMapping
 from farm.faces.mapping import MappingMode, MappingRequest, resolve
 from farm.faces.pipeline import FacePipeline, Rendered

@@ -18,13 +18,14 @@ import numpy as np
 from bench.gpu_material import identity
 from bench.gpu_networks import SHAPES
 from bench.gpu_slot import vram_mib
+from farm.faces.candidate import PictureBytes
 from farm.faces.cuda.fit import surface_of
 from farm.faces.cuda.networks import CardNetworks, Device
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.painter import step_settings
 from farm.faces.cuda.pipeline import CONTEXT, CardPipeline
 from farm.faces.cuda.rates import Rates
-from farm.faces.identity import PictureBytes, prepare_identity
+from farm.faces.identity import prepare_identity
 from farm.faces.mapping import Mapping
 from farm.faces.neural_identity import source_key
 from farm.faces.neural_settings import NeuralSwapSettings

@@ -134,6 +134,9 @@ class Settings(BaseSettings):
     max_plate_bytes: int = Field(default=512 * GIB, ge=1, description="Largest plate that may be uploaded, bytes.")
     max_picture_bytes: int = Field(default=32 * MIB, ge=1, description="Largest reference picture, bytes.")
     max_pictures: int = Field(default=16, ge=1, description="Most reference pictures of one identity.")
+    max_clip_bytes: int = Field(default=4 * GIB, ge=1, description="Largest clip of an identity, bytes.")
+    max_clip_seconds: int = Field(default=600, ge=1, description="Longest clip of an identity, seconds.")
+    max_clips: int = Field(default=8, ge=0, description="Most clips of one identity; 0: pictures only.")
     max_plate_seconds: int = Field(default=6 * 3600, ge=1, description="Longest plate, seconds.")
 
     chunk_seconds: float = Field(

@@ -19,6 +19,7 @@ from werkzeug.datastructures import FileStorage
 
 from farm.api.problems import TooLargeError
 from farm.errors import DiskFullError, InputError, is_disk_full
+from farm.media.stills import HEAD_BYTES, is_clip
 
 MAX_PARTS = 256
 MAX_FIELD_BYTES = 1 << 20
@@ -33,6 +34,12 @@ class Received:
     path: Path
     size: int
     sha256: str
+
+    @property
+    def is_clip(self) -> bool:
+        """Whether it is a video by its first bytes, and no picture."""
+        with self.path.open("rb") as file:
+            return is_clip(file.read(HEAD_BYTES))
 
 
 class HashedFile(io.FileIO):
@@ -101,13 +108,14 @@ class Intake:
     Parameters
     ----------
     folder: empty, on the disk where the store lies if there is one.
-    max_plate, max_picture: bytes.
+    max_plate, max_picture, max_clip: bytes. What a face is shown by is a clip or a picture by its first bytes.
     """
 
-    def __init__(self, folder: Path, *, max_plate: int, max_picture: int) -> None:
+    def __init__(self, folder: Path, *, max_plate: int, max_picture: int, max_clip: int) -> None:
         self._folder = folder
         self._max_plate = max_plate
         self._max_picture = max_picture
+        self._max_clip = max_clip
         self._most = max_plate + MAX_PARTS * max_picture
         self._made: list[HashedFile] = []
 
@@ -129,20 +137,28 @@ class Intake:
     def stored(self, part: FileStorage, label: str, *, picture: bool) -> Received:
         """What arrived as `part`."""
         made = cast(HashedFile, part.stream)
-        if picture and made.size > self._max_picture:
-            raise TooLargeError(
-                f"The picture has {made.size:,} bytes; at most {self._max_picture:,} are taken.",
-                where=label,
-                do="Send a smaller picture, or raise FARM_MAX_PICTURE_BYTES.",
-            )
-        return Received(label, made.path, made.size, made.sha256)
+        received = Received(label, made.path, made.size, made.sha256)
+        return self._limited(received) if picture else received
 
     def save(self, source: BinaryIO, label: str, *, picture: bool) -> Received:
         """Copy a stream (an object of the store) into the folder."""
-        with HashedFile(self._next_path(), self._max_picture if picture else self._max_plate) as out:
+        most = max(self._max_picture, self._max_clip) if picture else self._max_plate
+        with HashedFile(self._next_path(), most) as out:
             while block := source.read(_COPY_BYTES):
                 out.write(block)
-        return Received(label, out.path, out.size, out.sha256)
+        received = Received(label, out.path, out.size, out.sha256)
+        return self._limited(received) if picture else received
+
+    def _limited(self, received: Received) -> Received:
+        """TooLargeError for a picture or clip over its limit."""
+        what, most = ("clip", self._max_clip) if received.is_clip else ("picture", self._max_picture)
+        if received.size > most:
+            raise TooLargeError(
+                f"The {what} has {received.size:,} bytes; at most {most:,} are taken.",
+                where=received.label,
+                do=f"Send a smaller {what}, or raise FARM_MAX_{what.upper()}_BYTES.",
+            )
+        return received
 
     def _new_file(self) -> HashedFile:
         made = HashedFile(self._next_path(), self._max_plate)

@@ -46,9 +46,9 @@ COMMANDS = {
 @bp.output(JobOut, status_code=201)
 @bp.doc(
     summary="Submit a job",
-    description="Either multipart: `plate`, one or more `identity` (or `identity.<label>`) files and a JSON part "
-    "`options`; or JSON with URIs of the farm's store. With an Idempotency-Key the same request makes one job only; "
-    "the answer to a repetition is 200.",
+    description="Either multipart: `plate`, one or more `identity` (or `identity.<label>`) pictures or clips and a "
+    "JSON part `options`; or JSON with URIs of the farm's store. With an Idempotency-Key the same request makes one "
+    "job only; the answer to a repetition is 200.",
     responses=problems(400, 403, 409, 413, 422, 503, 507),
 )
 def submit() -> tuple[JobOut, int, dict[str, str]]:
@@ -56,7 +56,12 @@ def submit() -> tuple[JobOut, int, dict[str, str]]:
     key = _idempotency_key()
     with found.scratch.folder(found.new_id()) as folder:
         settings = found.settings
-        intake = Intake(folder, max_plate=settings.max_plate_bytes, max_picture=settings.max_picture_bytes)
+        intake = Intake(
+            folder,
+            max_plate=settings.max_plate_bytes,
+            max_picture=settings.max_picture_bytes,
+            max_clip=settings.max_clip_bytes,
+        )
         parcel = _multipart(intake) if request.mimetype == "multipart/form-data" else _by_uri(intake, found)
         placed = Submission(found).place(parcel, key)
     where = url_for("jobs.get_job", job_id=placed.job_id)

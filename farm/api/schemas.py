@@ -18,10 +18,10 @@ class _In(BaseModel):
 
 
 class IdentityIn(_In):
-    """A face to be put in: which pictures show it, and which face in them where there are several.
+    """A face to be put in: which pictures and clips show it, and which face in them where there are several.
 
-    `pictures` are URIs of the store, or empty where the pictures are parts of the upload: those called `identity` for
-    the label "identity", `identity.<label>` for others. `face` counts faces from 0, left to right.
+    `pictures` are URIs of the store (pictures or clips), or empty where they are parts of the upload: those called
+    `identity` for the label "identity", `identity.<label>` for others. `face` counts faces from 0, left to right.
     """
 
     label: str = Field(default=DEFAULT_LABEL, pattern=LABEL)

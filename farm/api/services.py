@@ -123,7 +123,9 @@ class Services:
     signer: UrlSigner | None
     scratch: Scratch
     probe: Callable[[Path], PlateFacts]
+    stills: Callable[[Path], list[bytes]]
     check_faces: FaceCheck
+    check_stills: Callable[[Sequence[bytes], str], None]
     check_recipe: Callable[[Recipe], None]
     permits: Permits
     wake: Callable[[], object]

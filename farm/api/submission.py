@@ -7,8 +7,8 @@ prefix is removed; when this process dies in between, the sweep of orphans finds
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -124,27 +124,50 @@ class Submission:
         for label in told:
             if not parcel.pictures.get(label):
                 raise InputError(
-                    f"There is no picture of the identity {label!r}.", where=label, do="Send one, or leave it out."
+                    f"There is no picture or clip of the identity {label!r}.",
+                    where=label,
+                    do="Send one, or leave it out.",
                 )
         identities = tuple(told.get(label, IdentityIn(label=label)) for label in parcel.pictures)
         if recipe.puts_in_faces and not identities:
             raise InputError(
                 f"The recipe {recipe.name!r} puts in a face and none was given.",
                 where="identity",
-                do="Send at least one picture of one person (--identity FACE.jpg).",
+                do="Send at least one picture or clip of one person (--identity FACE.jpg).",
             )
-        most = self._services.settings.max_pictures
         for identity in identities:
-            pictures = parcel.pictures[identity.label]
-            if len(pictures) > most:
+            self._check_identity(identity, parcel.pictures[identity.label])
+        return identities
+
+    def _check_identity(self, identity: IdentityIn, given: Sequence[Received]) -> None:
+        """InputError unless the pictures show the one face meant and every clip shows a face."""
+        settings = self._services.settings
+        clips = [file for file in given if file.is_clip]
+        pictures = [file for file in given if file not in clips]
+        for what, files, most in (("pictures", pictures, settings.max_pictures), ("clips", clips, settings.max_clips)):
+            if len(files) > most:
                 raise InputError(
-                    f"There are {len(pictures)} pictures; at most {most} are taken.",
+                    f"There are {len(files)} {what}; at most {most} are taken.",
                     where=identity.label,
                     do="Send the best ones.",
                 )
+        if pictures:
             found = [picture.path.read_bytes() for picture in pictures]
             self._services.check_faces(found, identity.face, identity.label)
-        return identities
+        for clip in clips:
+            self._check_clip(clip)
+
+    def _check_clip(self, clip: Received) -> None:
+        """Looked at in a process of its own, as plates are; the cast task reads the whole clip."""
+        longest = self._services.settings.max_clip_seconds
+        with _blaming(clip.label):
+            facts = self._services.probe(clip.path)
+            if facts.duration is not None and facts.duration > longest:
+                raise InputError(
+                    f"The clip is {float(facts.duration):.0f} s long; at most {longest} s are taken.",
+                    do="Cut it to what shows the person, or raise FARM_MAX_CLIP_SECONDS.",
+                )
+            self._services.check_stills(self._services.stills(clip.path), clip.label)
 
     def _check_room(self, parcel: Parcel) -> None:
         root = getattr(self._services.store, "root", None)
@@ -217,6 +240,15 @@ class Submission:
             self._services.wake()
         except Exception as error:
             log.warning("wake-up not sent", error=type(error).__name__)
+
+
+@contextmanager
+def _blaming(label: str) -> Iterator[None]:
+    """Let errors name this part of the upload instead of the plate."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(error.what, where=label, do=error.do) from error
 
 
 def _named(find: Callable[[], T]) -> T:

@@ -16,7 +16,8 @@ from farm.api.services import Services
 from farm.db.engine import make_engine, make_sessions
 from farm.db.ids import new_id
 from farm.errors import InputError
-from farm.faces.identity import PictureBytes, prepare_identity
+from farm.faces.candidate import SMALLEST, FaceFinder, PictureBytes, read_picture
+from farm.faces.identity import prepare_identity
 from farm.faces.readiness import check_recipe
 from farm.inference.catalogue import Catalogue
 from farm.inference.deployment import open_deployment
@@ -25,7 +26,7 @@ from farm.inference.providers import CPU
 from farm.inference.session import Models
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import OutboxDispatcher
-from farm.media.sandbox import probe_safely
+from farm.media.sandbox import probe_safely, stills_safely
 from farm.permits import Permits
 from farm.settings import Settings
 from farm.store.factory import open_store, url_signer
@@ -35,6 +36,7 @@ from farm.worker.scratch import Scratch, scratch_root
 
 # Threads that live views never get, so that the rest of the API always answers.
 _SPARE_THREADS = 4
+_STILLS = 8
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +62,9 @@ def make_services(settings: Settings) -> Services:
         signer=url_signer(settings) if isinstance(store, FolderStore) else None,
         scratch=scratch,
         probe=probe_safely,
+        stills=partial(stills_safely, count=_STILLS),
         check_faces=checker,
+        check_stills=checker.check_stills,
         check_recipe=partial(
             check_recipe, deployment=deployment, allowed_licences=LicencePolicy.of(settings.allowed_licences).allowed
         ),
@@ -98,6 +102,18 @@ class FaceChecker:
         named = [PictureBytes(data, picture_label(label, number, count)) for number, data in enumerate(pictures)]
         with self._lock:
             prepare_identity(named, self._models, face=face)
+
+    def check_stills(self, stills: Sequence[bytes], label: str) -> None:
+        """InputError unless at least one of a clip's stills (JPEG) shows a face that is large enough."""
+        with self._lock:
+            finder = FaceFinder(self._models)
+            if any(finder.in_frame(read_picture(PictureBytes(still, label)), label, 0, 0.0) for still in stills):
+                return
+        raise InputError(
+            f"No face of {SMALLEST} pixels or more was found in {len(stills)} pictures taken from this clip.",
+            where=label,
+            do="Send a clip that shows the person's face from the front, large and in good light.",
+        )
 
     def warm(self) -> None:
         """Load the models ahead of the first request; what fails here fails there, with its reason."""

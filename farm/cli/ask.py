@@ -30,8 +30,8 @@ Command = Callable[..., Any]
 
 _OPTIONS = (
     click.option(
-        "--identity", "identities", multiple=True, metavar="[NAME=]FACE.jpg",
-        help="Picture of the person put in; again for more pictures, NAME= for more people.",
+        "--identity", "identities", multiple=True, metavar="[NAME=]FILE",
+        help="Picture or clip of the person put in; again for more of them, NAME= for more people.",
     ),
     click.option("--recipe", default="swap", show_default=True, help="Recipe; `passthrough` changes nothing."),
     click.option(
@@ -157,7 +157,7 @@ class Asked:
             raise InputError(
                 f"The recipe {recipe.name!r} puts in a face and none was given.",
                 where="--identity",
-                do="Give a picture of the person: --identity FACE.jpg.",
+                do="Give a picture or a clip of the person: --identity FACE.jpg.",
             )
         from farm.media.probe import probe
 

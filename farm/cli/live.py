@@ -12,7 +12,8 @@ import structlog
 from farm.cli.files import check_input, sha256_of
 from farm.cli.output import print_json_line, talk
 from farm.errors import InputError
-from farm.faces.identity import PictureBytes, PreparedIdentity, prepare_identity
+from farm.faces.candidate import PictureBytes
+from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.mapping import Mapping
 from farm.faces.neural_identity import with_sources
 from farm.faces.pipeline import FacePipeline

@@ -48,6 +48,7 @@ _COMMANDS = {
     "webhooks": "farm.cli.operations:webhooks",
     "retention": "farm.cli.retention:retention",
     "probe": "farm.cli.probe:probe",
+    "identity": "farm.cli.identity:identity",
     "doctor": "farm.cli.doctor:doctor",
     "models": "farm.cli_models:models",
     "reconciler": "farm.cli.reconciler:reconciler",

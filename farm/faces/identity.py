@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import cv2
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import InputError
+from farm.faces.bank import Bank, Gatherer, coarse, make_bank
 from farm.faces.bare import bare_skin, bared
-from farm.faces.detect import Detection, Detector
-from farm.faces.embed import Embedder, Embedding, robust_mean
+from farm.faces.candidate import Candidate, FaceFinder, PictureBytes
+from farm.faces.embed import Embedding, robust_mean
 from farm.faces.eyes import iris_colour
-from farm.faces.geometry import apply, crop_around, five_points, head_pose, placement, scale_of
-from farm.faces.landmarks import Landmarker
+from farm.faces.footage import ClipFile, Performer, faces_of, steadiest
+from farm.faces.geometry import apply, crop_around, five_points, placement, scale_of
 from farm.faces.mesh import VERTICES
-from farm.faces.network import DETECTOR, EMBEDDER, LANDMARKER, UPSCALER, Networks
-from farm.faces.texture import SIZE, Mask, Texture, unwrap
+from farm.faces.network import Networks
+from farm.faces.texture import Mask, Texture, unwrap
 
 DETAIL = 512
 """Side of the texture that is put onto faces."""
@@ -27,17 +28,8 @@ DETAIL = 512
 PORTRAIT = 512
 """Side of the level crop around the face that is kept for networks which want pixels."""
 
-_SMALLEST = 48
-_COARSE = 160
-_LARGEST_PICTURE = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class PictureBytes:
-    """An encoded picture (JPEG, PNG, WebP, ...) and what to call it in messages ("picture 2")."""
-
-    data: bytes
-    label: str
+_PORTRAITS_OF_CLIP = 4
+_FORMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +47,7 @@ class PreparedIdentity:
     used, outliers: labels of the pictures that make it up, and of those left out because they show someone else.
     other_portraits, other_fives: the same crops (n, 512, 512, 3) and points (n, 5, 2) of the other pictures in `used`.
     sources: what neural swappers are told of this identity, by model (see `neural_identity`).
+    bank: the frames to choose from; `detail`, `texture` and `skin` are the steadiest one's.
     """
 
     embedding: Embedding
@@ -71,13 +64,14 @@ class PreparedIdentity:
     other_portraits: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, PORTRAIT, PORTRAIT, 3), np.uint8))
     other_fives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 5, 2)))
     sources: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    bank: Bank = field(default_factory=Bank.empty)
 
     def to_bytes(self) -> bytes:
         """A compact, versioned form (NumPy .npz, no pickle)."""
         out = io.BytesIO()
         np.savez_compressed(
             out,
-            version=np.int64(2),
+            version=np.int64(3),
             embedding=self.embedding,
             detail=np.round(self.detail * 65535).astype(np.uint16),
             skin=self.skin,
@@ -93,6 +87,7 @@ class PreparedIdentity:
             source_names=np.array(tuple(self.sources), np.str_),
             allow_pickle=False,
             **{f"source_{number}": source for number, source in enumerate(self.sources.values())},
+            **self.bank.to_arrays(),
         )
         return out.getvalue()
 
@@ -103,7 +98,7 @@ class PreparedIdentity:
             return cls(
                 embedding=z["embedding"],
                 detail=detail,
-                texture=_coarse(detail),
+                texture=coarse(detail),
                 skin=z["skin"],
                 shape=z["shape"],
                 iris=z["iris"] if len(z["iris"]) else None,
@@ -115,148 +110,98 @@ class PreparedIdentity:
                 other_portraits=z["other_portraits"],
                 other_fives=z["other_fives"],
                 sources={str(name): z[f"source_{number}"] for number, name in enumerate(z["source_names"])},
+                bank=Bank.from_arrays(z),
             )
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """One picture's face."""
-
-    label: str
-    picture: NDArray[np.uint8]
-    points: NDArray[np.float64]
-    embedding: Embedding
-
-    @property
-    def worth(self) -> float:
-        """Large, frontal and sharp is good."""
-        pose = head_pose(self.points)
-        side = float(np.ptp(self.points[:VERTICES, 0]))
-        return min(side, 400.0) * float(np.cos(np.radians(pose.yaw)) * np.cos(np.radians(pose.pitch)))
 
 
 def prepare_identity(
-    pictures: Sequence[PictureBytes], networks: Networks, *, face: int | None = None
+    pictures: Sequence[PictureBytes],
+    networks: Networks,
+    *,
+    face: int | None = None,
+    clips: Sequence[ClipFile] = (),
+    tick: Callable[[], None] = lambda: None,
 ) -> PreparedIdentity:
-    """Make an identity of one or more pictures of one person.
+    """Make an identity of one or more pictures and clips of one person.
 
-    `face` says which face is meant where a picture shows several, counted from 0 in order from left to right.
-    Raises InputError: no picture, unreadable, no face, several faces and no choice, a face under 48 pixels.
+    `face` says which face is meant where a picture shows several, counted from 0 in order from left to right. `tick` is
+    called for every frame of a clip.
+    Raises InputError: no picture or clip, unreadable, no face, several faces and no choice, a face under 48 pixels.
     """
-    if not pictures:
+    if not pictures and not clips:
         raise InputError("No picture was given.", where="the identity", do="Send at least one picture of the person.")
-    finder = _FaceFinder(networks)
-    found = [finder(picture, face) for picture in pictures]
+    finder = FaceFinder(networks)
+    found = [finder.in_picture(picture, face, number) for number, picture in enumerate(pictures)]
+    known = robust_mean(np.array([candidate.embedding for candidate in found]))[0] if found else None
+    for number, clip in enumerate(clips):
+        found += _performance(clip, len(pictures) + number, finder, known, tick)
     embedding, kept = robust_mean(np.array([candidate.embedding for candidate in found]))
     inliers = [candidate for candidate, keep in zip(found, kept, strict=True) if keep]
-    best = max(inliers, key=lambda candidate: candidate.worth)
-    picture, points = _enlarged(best.picture, best.points, networks)
-    rgb = np.ascontiguousarray(picture[:, :, ::-1])
-    seen = unwrap(rgb, points, DETAIL)
-    known = bare_skin(_coarse(seen))
+    best = steadiest(inliers) if clips else max(inliers, key=lambda candidate: candidate.worth)
+    place = next(number for number, candidate in enumerate(inliers) if candidate is best)
+    inliers = [candidate.enlarged(networks) for candidate in inliers]
+    best = inliers[place]
+    bank = make_bank(inliers, best)
+    rgb = np.ascontiguousarray(best.picture[:, :, ::-1])
+    seen = unwrap(rgb, best.points, DETAIL)
+    bare = bare_skin(coarse(seen)) if len(bank) == 1 else bank.skins[0].astype(np.float32) / np.float32(255)
     # Rounded as `to_bytes` rounds, so that a stored identity renders the same frames.
-    detail = np.asarray(np.round(bared(seen, known) * 65535) / np.float32(65535), np.float32)
-    portrait, five = _portrait(rgb, points)
-    others = [_portrait(np.ascontiguousarray(c.picture[:, :, ::-1]), c.points) for c in inliers if c is not best]
+    detail = np.asarray(np.round(bared(seen, bare) * 65535) / np.float32(65535), np.float32)
+    portrait, five = _portrait(best)
+    others = [_portrait(candidate) for candidate in _telling(inliers, best)]
+    used = {candidate.label: None for candidate in inliers}
     return PreparedIdentity(
         embedding=embedding,
         detail=detail,
-        texture=_coarse(detail),
-        skin=known,
-        shape=placement(points).undo(points[:VERTICES]),
-        iris=iris_colour(rgb.astype(np.float32) / np.float32(255), points),
-        resolution=float(np.ptp(best.points[:VERTICES, :2], axis=0).max()),
+        texture=coarse(detail),
+        skin=bare,
+        shape=_shape(inliers, best),
+        iris=iris_colour(rgb.astype(np.float32) / np.float32(255), best.points),
+        resolution=best.size,
         portrait=portrait,
         portrait_five=five,
-        used=tuple(candidate.label for candidate in inliers),
-        outliers=tuple(c.label for c, keep in zip(found, kept, strict=True) if not keep),
+        used=tuple(used),
+        outliers=tuple({c.label: None for c in found if c.label not in used}),
         other_portraits=np.array([crop for crop, _ in others], np.uint8).reshape(-1, PORTRAIT, PORTRAIT, 3),
         other_fives=np.array([points for _, points in others]).reshape(-1, 5, 2),
+        bank=bank,
     )
 
 
-def read_picture(picture: PictureBytes) -> NDArray[np.uint8]:
-    """The picture as upright BGR (h, w, 3): its EXIF orientation is applied, transparency dropped."""
-    data = np.frombuffer(picture.data, np.uint8)
-    decoded = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
-    if decoded is None:
-        raise InputError(
-            "This is not a picture that can be read.",
-            where=picture.label,
-            do="Send a JPEG, PNG, WebP or TIFF file.",
-        )
-    bgr = np.asarray(decoded, np.uint8)
-    factor = _LARGEST_PICTURE / max(bgr.shape[:2])
-    if factor < 1:
-        bgr = np.asarray(cv2.resize(bgr, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA), np.uint8)
-    return bgr
+def _performance(
+    clip: ClipFile, number: int, finder: FaceFinder, known: Embedding | None, tick: Callable[[], None]
+) -> list[Candidate]:
+    """The frames of a clip that tell something new about the person meant."""
+    performer, gatherer = Performer(known), Gatherer()
+    for faces in faces_of(clip, number, finder, tick):
+        face = performer.of(faces)
+        if face is not None:
+            gatherer.add(face)
+    performer.check(clip)
+    return gatherer.kept
 
 
-class _FaceFinder:
-    def __init__(self, networks: Networks) -> None:
-        self._detect = Detector(networks.load(DETECTOR))
-        self._landmarks = Landmarker(networks.load(LANDMARKER))
-        self._embed = Embedder(networks.load(EMBEDDER))
-
-    def __call__(self, source: PictureBytes, face: int | None) -> _Candidate:
-        picture = read_picture(source)
-        chosen = _chosen(self._detect(picture), face, source.label)
-        if chosen.size < _SMALLEST:
-            raise InputError(
-                f"The face is {chosen.size:.0f} pixels large; at least {_SMALLEST} are needed, and 250 look good.",
-                where=source.label,
-                do="Send a larger picture of the person.",
-            )
-        points = self._landmarks(picture, chosen).points
-        return _Candidate(source.label, picture, points, self._embed(picture, five_points(points)))
+def _telling(inliers: Sequence[Candidate], best: Candidate) -> list[Candidate]:
+    """What neural swappers see beside the best: every other picture, and of a clip its few best frames."""
+    others = sorted((c for c in inliers if c is not best), key=lambda candidate: -candidate.worth)
+    taken: list[Candidate] = []
+    for candidate in others:
+        if sum(candidate.clip == other.clip for other in taken) < _PORTRAITS_OF_CLIP:
+            taken.append(candidate)
+    order = {id(candidate): place for place, candidate in enumerate(inliers)}
+    return sorted(taken, key=lambda candidate: order[id(candidate)])
 
 
-def _chosen(faces: list[Detection], face: int | None, label: str) -> Detection:
-    if not faces:
-        raise InputError(
-            "No face was found in this picture.",
-            where=label,
-            do="Send a picture that shows the person's face from the front, large and in good light.",
-        )
-    ordered = sorted(faces, key=lambda found: float(found.box[0] + found.box[2]))
-    if face is None:
-        if len(ordered) > 1:
-            raise InputError(
-                f"{len(ordered)} faces were found in this picture, and it was not said which one is meant.",
-                where=label,
-                do=f"Choose one by its number, 0 to {len(ordered) - 1} from left to right, or crop the picture.",
-            )
-        return ordered[0]
-    if not 0 <= face < len(ordered):
-        raise InputError(
-            f"Face {face} was chosen, but {len(ordered)} were found in this picture.",
-            where=label,
-            do=f"Choose a number from 0 to {len(ordered) - 1}, counted from left to right.",
-        )
-    return ordered[face]
+def _shape(inliers: Sequence[Candidate], best: Candidate) -> NDArray[np.float64]:
+    """The face's form: of the best frame, or where a clip shows it more often, the middle of its most frontal ones."""
+    frontal = [c for c in inliers if c.clip == best.clip and abs(c.traits[0]) < 20 and abs(c.traits[1]) < 20]
+    used = frontal if len(frontal) >= _FORMS else [best]
+    forms = [placement(c.points).undo(c.points[:VERTICES]) for c in used]
+    return np.asarray(np.median(forms, axis=0)) if len(forms) > 1 else forms[0]
 
 
-def _enlarged(
-    picture: NDArray[np.uint8], points: NDArray[np.float64], networks: Networks
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """The picture around the face, twice as large where the face has few pixels, and the points in it."""
-    plane = points[:VERTICES, :2]
-    side = np.ptp(plane, axis=0).max()
-    low = np.maximum(np.floor(plane.min(axis=0) - 0.4 * side), 0).astype(int)
-    high = np.minimum(np.ceil(plane.max(axis=0) + 0.4 * side), np.array(picture.shape[1::-1])).astype(int)
-    cut = np.ascontiguousarray(picture[low[1] : high[1], low[0] : high[0]])
-    moved = points - [*low, 0]
-    if side >= _COARSE:
-        return cut, moved
-    tensor = np.ascontiguousarray(cut[:, :, ::-1].transpose(2, 0, 1), np.float32)[None] / np.float32(255)
-    larger = networks.load(UPSCALER).run(data=tensor)["output"][0]
-    bgr = np.clip(np.round(larger.transpose(1, 2, 0)[:, :, ::-1] * 255), 0, 255).astype(np.uint8)
-    moved[:, :2] = (moved[:, :2] + 0.5) * 2 - 0.5
-    moved[:, 2] *= 2
-    return np.ascontiguousarray(bgr), moved
-
-
-def _portrait(rgb: NDArray[np.uint8], points: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+def _portrait(candidate: Candidate) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    rgb, points = np.ascontiguousarray(candidate.picture[:, :, ::-1]), candidate.points
     five = five_points(points)
     eyes = five[1] - five[0]
     side = 1.8 * float(np.ptp(points[:VERTICES, :2], axis=0).max())
@@ -264,7 +209,3 @@ def _portrait(rgb: NDArray[np.uint8], points: NDArray[np.float64]) -> tuple[NDAr
     mode = cv2.INTER_AREA if scale_of(affine) < 0.5 else cv2.INTER_CUBIC
     crop = cv2.warpAffine(rgb, affine, (PORTRAIT, PORTRAIT), flags=mode, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(crop, np.uint8), apply(affine, five)
-
-
-def _coarse(detail: Texture) -> Texture:
-    return np.asarray(cv2.resize(detail, (SIZE, SIZE), interpolation=cv2.INTER_AREA), np.float32)

@@ -23,6 +23,8 @@ def target_of(track: Track, hands: list[Hand], rest: NDArray[np.float64] | None)
         hands=tuple(hands),
         iris=_iris(track),
         rest=rest,
+        traits=_traits(track),
+        now=sum(step.offset < 0 for step in track.steps),
     )
 
 
@@ -39,6 +41,11 @@ def _average(values: list[Texture] | list[Mask], weights: NDArray[np.float32]) -
         if weight > 1e-3:
             total += value * weight
     return total
+
+
+def _traits(track: Track) -> NDArray[np.float32] | None:
+    found = [step.face.traits for step in track.steps if step.face.traits is not None]
+    return np.array(found) if len(found) == len(track.steps) else None
 
 
 def _iris(track: Track) -> NDArray[np.float32] | None:

@@ -38,6 +38,11 @@ from farm.media.frame import Frame
 _MIN_STRENGTH = 0.02
 _LIGHT_SIDE = 64
 _LARGE = 360
+_EYES_RIGID = 0.5
+_FINE_SIGMA = 1.5
+_MOST_SHARPER = 0.6
+_AS_SHARP = 0.92
+"""Share of the plate's fine detail that is aimed at: a swap of the full share looks etched beside soft hair."""
 _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 
@@ -54,6 +59,8 @@ class SwapSettings(BaseModel):
     """Size of the patches of light taken from the plate, as a share of the unrolled face; smaller follows more."""
     grain: float = Field(default=1.0, ge=0, le=1)
     """How much of the plate's finest detail (grain, pores) lies over the new skin."""
+    sharpness: float = Field(default=1.0, ge=0, le=1)
+    """How far a skin that is softer than the plate is sharpened to match."""
     iris: float = Field(default=0.8, ge=0, le=1)
     """How far the plate's irises take on the identity's colour."""
     max_yaw: float = Field(default=70.0, ge=10, le=90)
@@ -73,6 +80,7 @@ class Target:
     texture, skin: the unrolled face and its bare skin, averaged over the window.
     hands: hands in front of it. iris: the irises' colour over the window, None where they are not seen.
     rest: float64[468, 3], the person's form at rest (see `geometry.Placement.undo`), None where unknown.
+    traits: float32[t, 57], what the face does in the window, `now` the row of this frame; None where nobody asked.
     """
 
     points: NDArray[np.float64]
@@ -81,6 +89,8 @@ class Target:
     hands: tuple[Hand, ...] = ()
     iris: NDArray[np.float32] | None = None
     rest: NDArray[np.float64] | None = None
+    traits: NDArray[np.float32] | None = None
+    now: int = 0
 
     @property
     def pose(self) -> HeadPose:
@@ -120,6 +130,7 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     skin = _light(target, identity, settings).fall_on(canvas, identity.detail)
     plate = canvas.displaced_plate()
     skin = _with_grain(skin, plate, canvas, identity, settings.grain)
+    skin = _sharpened(skin, plate, canvas, settings.sharpness)
     plate = _with_iris(plate, canvas, target, identity, settings.iris)
     own, whole = _masks(canvas, target)
     for hand in target.hands:
@@ -203,7 +214,7 @@ def _give() -> NDArray[np.float64]:
 def _mobile() -> tuple[NDArray[np.float64], ...]:
     """How much each vertex (468,) belongs to the mouth and to either eye.
 
-    Lips and lids move, and so have no form that one picture could tell: they are shifted as a whole.
+    Lips and lids move, and so have no form that one picture could tell: they are shifted as a whole, lids by half.
     """
     x, y = canonical_mesh().vertices[:, :2].astype(np.float64).T
     places = ((0.0, -4.2, 3.0, 1.8), (-3.18, 2.63, 1.5, 0.75), (3.18, 2.63, 1.5, 0.75))
@@ -219,7 +230,7 @@ def _reproportioned(target: Target, identity: PreparedIdentity, share: float) ->
         shift = (offset * near[:, None]).sum(axis=0) / near.sum()
         if number == 0:
             shift[0] = 0  # both mouths lie in the middle; a lopsided smile is no reason to move it
-        rigid = np.clip(1.6 * near, 0, 1)[:, None]
+        rigid = np.clip(1.6 * near, 0, 1)[:, None] * (1.0 if number == 0 else _EYES_RIGID)
         offset = offset * (1 - rigid) + shift * rigid
     offset = offset * _give()[:, None] * share
     offset[:, 2] /= 2
@@ -273,7 +284,7 @@ def _light(target: Target, identity: PreparedIdentity, settings: SwapSettings) -
 
 
 def _relief(own: Texture, given: Mask, plate: Texture, wanted: Mask) -> float:
-    """How much of the identity's skin relief suits the plate: less where its picture is far harsher, never more."""
+    """How much of the identity's skin relief suits the plate: less where far harsher, a quarter more at most."""
 
     def harshness(texture: Texture, weight: Mask) -> float:
         luma = texture @ _LUMA
@@ -281,7 +292,7 @@ def _relief(own: Texture, given: Mask, plate: Texture, wanted: Mask) -> float:
         contrast = (luma - level) / (level + 0.05)
         return float(np.sqrt((weight * contrast**2).sum() / weight.sum()))
 
-    return float(np.clip(np.sqrt(harshness(plate, wanted) / (harshness(own, given) + 1e-6)), 0.5, 1.0))
+    return float(np.clip(np.sqrt(harshness(plate, wanted) / (harshness(own, given) + 1e-6)), 0.5, 1.25))
 
 
 def _reduced(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -299,7 +310,32 @@ def _with_grain(
     fine = luma - blurred(luma, sigma)
     # Grain and pores are faint; edges of lashes, nostrils and hair are not, and must not be copied.
     faint = np.float32(share) * fine / (1 + (fine / np.float32(0.05)) ** 2)
-    return np.asarray(skin + faint[..., None], np.float32)
+    return np.asarray(skin + (faint * canvas.draw(_plain_skin()))[..., None], np.float32)
+
+
+@cache
+def _plain_skin() -> Mask:
+    """Where fine detail is pores and grain; that of brows, lids and lips is the person's."""
+    place = atlas()
+    return np.asarray(blurred(1 - place.features, SIZE / 128) * place.inside, np.float32)
+
+
+def _sharpened(skin: Texture, plate: Texture, canvas: _Canvas, share: float) -> NDArray[np.float32]:
+    """`skin` with its finest detail as strong as the plate's; a plate blurred by motion sharpens nothing."""
+    if share == 0:
+        return skin
+    inner = canvas.draw(_inner_face()) * canvas.inside > 0.5
+    if not inner.any():
+        return skin
+    own, wanted = (luma - blurred(luma, _FINE_SIGMA) for luma in (skin @ _LUMA, plate @ _LUMA))
+    gain = float(np.sqrt((wanted[inner] ** 2).mean() / ((own[inner] ** 2).mean() + 1e-9)))
+    more = np.float32(share * np.clip(_AS_SHARP * gain - 1, 0, _MOST_SHARPER))
+    return np.asarray(skin + (own * more)[..., None], np.float32)
+
+
+@cache
+def _inner_face() -> Mask:
+    return np.asarray((atlas().edge > 0.06).astype(np.float32))
 
 
 def _with_iris(
@@ -327,7 +363,7 @@ def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
 def _masks(canvas: _Canvas, target: Target) -> tuple[Mask, Mask]:
     """Where the identity's skin goes, and where anything may change at all (h, w)."""
     place = atlas()
-    reach = smoothstep(place.edge, 0.006, 0.045) * _shrunk(target.skin)
+    reach = smoothstep(place.edge, 0.003, 0.03) * _shrunk(target.skin)
     width = canvas.width
     whole = canvas.draw(reach) * canvas.inside
     own = canvas.draw(reach * _below_hairline()) * canvas.inside

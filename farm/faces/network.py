@@ -21,6 +21,7 @@ class Networks(Protocol):
 
 DETECTOR = "yunet"
 LANDMARKER = "face-landmarks-478"
+EXPRESSIONS = "face-blendshapes-52"
 EMBEDDER = "sface"
 PALMS = "palm-detection"
 HANDS = "hand-landmarks"

@@ -65,7 +65,10 @@ class FacePipeline:
         self._roles = Roles(recipe, cast_mapping, identities, facts)
         self._threads = threads
         self._processors = processors_of(recipe, models)
-        self._analyst = Analyst(models, facts, detector=recipe.detector) if self._processors.faces else None
+        chosen = any(len(identities[name].bank) > 1 for name in cast_mapping.identities if name in identities)
+        self._analyst = (
+            Analyst(models, facts, detector=recipe.detector, expressions=chosen) if self._processors.faces else None
+        )
 
     @property
     def context(self) -> tuple[int, int]:

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from farm.errors import RecipeError
 from farm.faces import meshwarp
+from farm.faces.bankpath import BankPath
+from farm.faces.dressing import dressed
 from farm.faces.identity import PreparedIdentity
 from farm.faces.meshwarp import Patch, SwapSettings, Target
 from farm.faces.network import Networks
@@ -47,6 +49,7 @@ class MeshWarpSwap:
 
     def __init__(self, settings: SwapSettings) -> None:
         self._settings = settings
+        self._paths: dict[str, BankPath] = {}
 
     def apply(self, frame: Frame, work: Work) -> tuple[Outcome, Patch | None]:
         if work.identity is None:
@@ -55,10 +58,19 @@ class MeshWarpSwap:
             return Outcome.TOO_SMALL, None
         if meshwarp.believable(work.target.pose, self._settings) <= 0:
             return Outcome.TOO_SIDEWAYS, None
-        patch = meshwarp.swap(frame, work.target, work.identity, self._settings)
+        patch = meshwarp.swap(frame, work.target, self._dressed(work, work.identity), self._settings)
         if patch is None:
             return Outcome.FAILED, None
         return (Outcome.SWAPPED if patch.mask.any() else Outcome.COVERED), patch
+
+    def _dressed(self, work: Work, identity: PreparedIdentity) -> PreparedIdentity:
+        """The identity as its bank shows it for this frame, where it has one."""
+        if len(identity.bank) < 2 or work.target.traits is None:
+            return identity
+        path = self._paths.get(work.identity_name)
+        if path is None:
+            path = self._paths[work.identity_name] = BankPath(identity.bank)
+        return dressed(identity, path.shares(work.target.traits, work.target.now))
 
 
 class CatalogueSwap:

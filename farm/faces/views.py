@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from farm.faces.detect import Detection, overlap
 from farm.faces.embed import Embedder, Embedding
+from farm.faces.expression import Expressions, Traits
 from farm.faces.eyes import iris_colour
 from farm.faces.finder import open_finder
 from farm.faces.geometry import Affine, apply, five_points, invert
@@ -53,6 +54,7 @@ class FaceView:
     crowded: another face is so near that the two may be mistaken for one another.
     starts: the embedding was made because no face of the frame before continues here.
     filled: the detector missed it; it was found between its neighbours in time.
+    traits: what the face does, where the analyst was asked for it.
     """
 
     box: NDArray[np.float64]
@@ -67,6 +69,7 @@ class FaceView:
     crowded: bool = False
     starts: bool = False
     filled: bool = False
+    traits: Traits | None = None
 
     @property
     def size(self) -> float:
@@ -121,11 +124,12 @@ class FrameView:
 class CloseUp:
     """A second look at a face or a hand whose place is about known. Pure functions of the frame given."""
 
-    def __init__(self, networks: Networks, facts: PlateFacts, *, hands: bool = True) -> None:
+    def __init__(self, networks: Networks, facts: PlateFacts, *, hands: bool = True, expressions: bool = False) -> None:
         self._facts = facts
         self._landmarker = Landmarker(networks.load(LANDMARKER))
         self._embedder = Embedder(networks.load(EMBEDDER))
         self._hands = HandFinder(networks.load(PALMS), networks.load(HANDS)) if hands else None
+        self._expressions = Expressions(networks) if expressions else None
 
     def embed(self, view: FrameView, face: FaceView) -> None:
         if face.embedding is None:
@@ -160,16 +164,31 @@ class CloseUp:
         local = placed.points[:, :2] - origin
         texture = unwrap(rgb, local)
         iris = iris_colour(rgb, local)
-        return FaceView(box, placed.points, found.score if found else 0.0, marks.presence, texture, skin(texture), iris)
+        return FaceView(
+            box=box,
+            points=placed.points,
+            score=found.score if found else 0.0,
+            presence=marks.presence,
+            texture=texture,
+            skin=skin(texture),
+            iris=iris,
+            traits=self._expressions(placed.points) if self._expressions is not None else None,
+        )
 
 
 class Analyst(CloseUp):
     """Makes frame views. Every method is a pure function of the frame given, so frames may be seen in any order."""
 
     def __init__(
-        self, networks: Networks, facts: PlateFacts, *, detector: DetectorSpec | None = None, hands: bool = True
+        self,
+        networks: Networks,
+        facts: PlateFacts,
+        *,
+        detector: DetectorSpec | None = None,
+        hands: bool = True,
+        expressions: bool = False,
     ) -> None:
-        super().__init__(networks, facts, hands=hands)
+        super().__init__(networks, facts, hands=hands, expressions=expressions)
         self._find = open_finder(detector or DetectorSpec(), networks)
         self._side = self._find.preview_side(PREVIEW)
 

@@ -1,15 +1,17 @@
-"""Probe files from outside in a process of its own, with limits on memory, processor time and waiting.
+"""Look at files from outside in a process of its own, with limits on memory, processor time and waiting.
 
 A file that makes the parser crash, hang or eat memory takes that process with it and nothing else.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from farm import errors
 from farm.errors import FarmError, InputError
@@ -27,7 +29,24 @@ def probe_safely(
 
     Raises what the probe raises, and InputError when the child was killed or overran a limit.
     """
-    command = [sys.executable, "-m", "farm.media.sandbox", str(memory), str(cpu_seconds), str(path.absolute())]
+    answer = _ask("facts", path, memory, cpu_seconds, wall_seconds)
+    return PlateFacts.model_validate(answer)
+
+
+def stills_safely(
+    path: Path,
+    count: int,
+    *,
+    memory: int = MEMORY_BYTES,
+    cpu_seconds: int = CPU_SECONDS,
+    wall_seconds: float = WALL_SECONDS,
+) -> list[bytes]:
+    """`farm.media.stills.stills` in a child process with limits; raises as `probe_safely`."""
+    return [base64.b64decode(still) for still in _ask(f"stills:{count}", path, memory, cpu_seconds, wall_seconds)]
+
+
+def _ask(what: str, path: Path, memory: int, cpu_seconds: int, wall_seconds: float) -> Any:
+    command = [sys.executable, "-m", "farm.media.sandbox", str(memory), str(cpu_seconds), str(path.absolute()), what]
     try:
         done = subprocess.run(command, capture_output=True, timeout=wall_seconds, stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired:
@@ -38,8 +57,8 @@ def probe_safely(
         answer = json.loads(done.stdout)
     except ValueError:
         raise _overran(f"ended with code {done.returncode} and no answer") from None
-    if "facts" in answer:
-        return PlateFacts.model_validate(answer["facts"])
+    if "found" in answer:
+        return answer["found"]
     kind = getattr(errors, answer["kind"], InputError)
     raise kind(answer["what"], where=answer["where"], do=answer["do"])
 
@@ -52,15 +71,23 @@ def _overran(what: str) -> InputError:
     )
 
 
-def _child(memory: str, cpu_seconds: str, path: str) -> None:
+def _found(what: str, path: Path) -> Any:
+    if what == "facts":
+        from farm.media.probe import probe
+
+        return probe(path).model_dump(mode="json")
+    from farm.media.stills import stills
+
+    return [base64.b64encode(still).decode() for still in stills(path, int(what.removeprefix("stills:")))]
+
+
+def _child(memory: str, cpu_seconds: str, path: str, what: str) -> None:
     """Runs in the child: set the limits first, then import what parses."""
     resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds), int(cpu_seconds) + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    from farm.media.probe import probe
-
     try:
-        answer: dict[str, object] = {"facts": probe(Path(path)).model_dump(mode="json")}
+        answer: dict[str, object] = {"found": _found(what, Path(path))}
     except FarmError as error:
         answer = {"kind": type(error).__name__, "what": error.what, "where": error.where, "do": error.do}
     except MemoryError:
@@ -69,4 +96,4 @@ def _child(memory: str, cpu_seconds: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    _child(*sys.argv[1:4])
+    _child(*sys.argv[1:5])

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from farm.faces.candidate import PictureBytes
 from farm.faces.cuda.fit import surface_of
 from farm.faces.cuda.networks import TWIN, CardNetworks, Device
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.painter import step_settings
 from farm.faces.cuda.pipeline import CONTEXT, CardPipeline
-from farm.faces.identity import PictureBytes, PreparedIdentity, prepare_identity
+from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.mapping import Mapping
 from farm.faces.neural_identity import with_sources
 from farm.faces.neural_settings import NeuralSwapSettings

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from farm.faces.identity import PictureBytes, PreparedIdentity, prepare_identity
+from farm.faces.candidate import PictureBytes
+from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.inference.catalogue import Catalogue
 from farm.inference.session import Models
 from farm.media.facts import PlateFacts

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from farm.errors import InputError
-from farm.faces.identity import PictureBytes, PreparedIdentity, prepare_identity
+from farm.faces.candidate import PictureBytes
+from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.inference.session import Models
 from farm.sample import portrait_picture
 

@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from farm.faces.candidate import PictureBytes
 from farm.faces.cast import build_cast, observe
-from farm.faces.identity import PictureBytes, PreparedIdentity, prepare_identity
+from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.mapping import Mapping, MappingMode, MappingRequest, resolve
 from farm.faces.neural_identity import source_face, with_sources
 from farm.faces.neural_source import SourceCache, raw_embedding

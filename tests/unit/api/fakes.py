@@ -154,7 +154,7 @@ class FakeLedger:
 
 def plate_facts(path: Path) -> PlateFacts:
     data = path.read_bytes()
-    if not data.startswith(b"PLATE"):
+    if not data.startswith((b"PLATE", b"\x1a\x45\xdf\xa3")):
         raise InputError("It is not a video.", where="the plate", do="Give a video file.")
     video = VideoFacts(
         stream_index=0,
@@ -174,6 +174,11 @@ def check_faces(pictures: Sequence[bytes], face: int | None, label: str) -> None
             raise InputError("The picture shows no face.", where=label, do="Give another one.")
 
 
+def check_stills(stills: Sequence[bytes], label: str) -> None:
+    if any(b"nobody" in still for still in stills):
+        raise InputError("The clip shows no face.", where=label, do="Give another one.")
+
+
 def make_services(tmp: Path, **settings: object) -> Services:
     store = MemoryStore()
     ids = itertools.count(1)
@@ -184,7 +189,9 @@ def make_services(tmp: Path, **settings: object) -> Services:
         signer=store.signer,
         scratch=Scratch(tmp / "scratch"),
         probe=plate_facts,
+        stills=lambda path: [path.read_bytes()],
         check_faces=check_faces,
+        check_stills=check_stills,
         check_recipe=partial(check_recipe, deployment=open_deployment(tmp / "home")),
         permits=Permits(Ed25519PrivateKey.generate(), lambda: NOW),
         wake=lambda: None,

@@ -11,6 +11,7 @@ from werkzeug.test import TestResponse
 
 PLATE = b"PLATE of ten seconds"
 FACE = b"a face"
+CLIP = b"\x1a\x45\xdf\xa3 a clip by its first bytes"
 
 
 def upload(

@@ -15,7 +15,7 @@ from farm.provenance.permit import bind, check, public_key
 from farm.store.base import ObjectInfo
 from farm.store.memory import MemoryStore
 from tests.unit.api.fakes import NOW, FakeLedger
-from tests.unit.api.helpers import FACE, PLATE, problem, upload
+from tests.unit.api.helpers import CLIP, FACE, PLATE, problem, upload
 
 
 @pytest.fixture
@@ -179,6 +179,33 @@ def test_a_plate_over_the_limit_is_too_large(api_with: Callable[..., FlaskClient
 def test_a_picture_over_the_limit_is_too_large(api_with: Callable[..., FlaskClient]) -> None:
     api = api_with(max_picture_bytes=3)
     assert problem(upload(api), 413)["where"] == "identity"
+
+
+def test_an_identity_may_be_pictures_and_clips(api: FlaskClient, services: Services, ledger: FakeLedger) -> None:
+    data = {"plate": (io.BytesIO(PLATE), "p"), "identity": [(io.BytesIO(FACE), "f"), (io.BytesIO(CLIP), "c")]}
+    answer = api.post("/api/v1/jobs", data=data)
+    assert answer.status_code == 201, answer.get_data(as_text=True)
+    given = ledger.requests[answer.json["id"]].identities[0].pictures
+    assert [services.store.get_bytes(file.object_key or "") for file in given] == [FACE, CLIP]
+    token = (ledger.requests[answer.json["id"]].permit or {})["token"]
+    permit = check(token, public_key(services.permits._key), now=NOW)
+    assert set(permit.identities) == {file.sha256 for file in given}
+
+
+@pytest.mark.parametrize(
+    ("settings", "clip", "status"),
+    [
+        ({"max_clip_bytes": len(CLIP) - 1}, CLIP, 413),
+        ({"max_clip_seconds": len(CLIP) - 1}, CLIP, 422),
+        ({"max_clips": 0}, CLIP, 422),
+        ({}, CLIP + b"nobody", 422),
+    ],
+    ids=["too large", "too long", "too many", "no face"],
+)
+def test_a_clip_that_cannot_be_used_says_where(
+    api_with: Callable[..., FlaskClient], settings: dict[str, object], clip: bytes, status: int
+) -> None:
+    assert problem(upload(api_with(**settings), identity=clip), status)["where"] == "identity"
 
 
 def test_a_plate_that_is_too_long_is_refused(api_with: Callable[..., FlaskClient]) -> None:
