@@ -159,6 +159,7 @@ def row(name: str, plate: Path, folder: Path) -> str:
         words += "; the plate's clock starts anew within it, the result has one clock"
     lost = [text for text in losses(one.facts, deliverable("ffv1")) if "millisecond" not in text]
     words += "".join(f"; {text}" for text in lost)
+    words += "".join(f"; {note}" for note in one.report.verified.notes if "damaged" in note)
     frames = f"{len(one.frames)} / {len(several.frames)} ({several.report.chunks} chunks)"
     tracks_out = " / ".join(sorted({str(one.tracks), str(several.tracks)}))
     late = f"{float(worst) * 1000:g} ms"

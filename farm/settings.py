@@ -172,6 +172,12 @@ class Settings(BaseSettings):
         ge=0,
         description="GPU memory that one slot offers to jobs, MiB; `farm worker` sets it from the card and its slots.",
     )
+    slot_memory_mib: int | None = Field(
+        default=None,
+        ge=1024,
+        description="Memory that one slot may take, MiB; a task that wants more ends as out of memory. By default all "
+        "of the machine's without a card, and no limit with one.",
+    )
     preview_seconds: float = Field(
         default=1.0,
         ge=0,

@@ -9,33 +9,15 @@ that no two frames are equal.
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import imageio_ffmpeg
+from tests.media_special import SPECIAL
+from tests.media_tools import ffmpeg, picture, tone
+
+__all__ = ["RECIPES", "MediaFactory", "ffmpeg", "picture", "tone"]
 
 Recipe = Sequence[str] | Callable[["MediaFactory", Path], None]
-
-
-def picture(size: str = "320x180", rate: str = "24", seconds: float = 2.0) -> list[str]:
-    """Input arguments of a moving picture in which no two frames are the same."""
-    return ["-f", "lavfi", "-i", f"testsrc2=size={size}:rate={rate}:duration={seconds}"]
-
-
-def tone(seconds: float = 2.0, hertz: int = 440) -> list[str]:
-    """Input arguments of a sine tone."""
-    return ["-f", "lavfi", "-i", f"sine=frequency={hertz}:duration={seconds}:sample_rate=48000"]
-
-
-def ffmpeg(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run the bundled program; raises AssertionError with its last words when it fails."""
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
-    if stdin is not None:
-        command.remove("-nostdin")
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120, input=stdin)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
-    return done
 
 
 class MediaFactory:
@@ -109,6 +91,12 @@ def _jittery(factory: MediaFactory, path: Path) -> None:
     ffmpeg("-i", str(factory.make("h264.ts")), "-map", "0:v", "-c", "copy", "-bsf:v", jitter, str(path))
 
 
+def _fast(factory: MediaFactory, path: Path) -> None:
+    """Frames of 240 a second whose own headers say that they are of 30."""
+    slow = factory.make_custom(".mp4", *picture(rate="30", seconds=4), *_x264("-g", "24", "-bf", "2"))
+    ffmpeg("-i", str(slow), "-c", "copy", "-bsf:v", "setts=pts=PTS/8:dts=DTS/8:duration=DURATION/8", str(path))
+
+
 def _late(factory: MediaFactory, path: Path) -> None:
     """A picture that starts half a second after the sound."""
     source = str(factory.make("h264_audio.mp4"))
@@ -122,9 +110,12 @@ def _rotated(degrees: str) -> Callable[[MediaFactory, Path], None]:
     return recipe
 
 
-def _mirrored(factory: MediaFactory, path: Path) -> None:
-    source = str(factory.make("h264_closed.mp4"))
-    ffmpeg("-display_rotation", "90", "-display_hflip", "-i", source, "-c", "copy", str(path))
+def _mirrored(degrees: str) -> Callable[[MediaFactory, Path], None]:
+    def recipe(factory: MediaFactory, path: Path) -> None:
+        source = str(factory.make("h264_closed.mp4"))
+        ffmpeg("-display_rotation", degrees, "-display_hflip", "-i", source, "-c", "copy", str(path))
+
+    return recipe
 
 
 def _piped(factory: MediaFactory, path: Path) -> None:
@@ -166,10 +157,14 @@ def _resized(factory: MediaFactory, path: Path) -> None:
     path.write_bytes(small.read_bytes() + large.read_bytes())
 
 
-def _stepped(factory: MediaFactory, path: Path) -> None:
+def _stepped(source: str) -> Callable[[MediaFactory, Path], None]:
     """Two transport streams one after the other, each with a clock that starts afresh."""
-    part = factory.make("h264.ts").read_bytes()
-    path.write_bytes(part + part)
+
+    def recipe(factory: MediaFactory, path: Path) -> None:
+        part = factory.make(source).read_bytes()
+        path.write_bytes(part + part)
+
+    return recipe
 
 
 def _with_cover(factory: MediaFactory, path: Path) -> None:
@@ -191,6 +186,7 @@ def _script(factory: MediaFactory, path: Path) -> None:
     path.write_text(f"ffconcat version 1.0\nfile {factory.make('h264_closed.mp4')}\n")
 
 
+_PALETTE = "split[a][b];[a]palettegen=reserve_transparent=1[p];[b][p]paletteuse"
 _VFR = "select='not(mod(n,3))+lt(n,20)+gt(n,50)'"
 
 RECIPES: dict[str, Recipe] = {
@@ -214,6 +210,10 @@ RECIPES: dict[str, Recipe] = {
     "h264_jitter.ts": _jittery,
     "h264_8k.mp4": [*picture("7680x4320", seconds=0.05), *_x264("-preset", "ultrafast", "-g", "2")],
     "h264_gap.mp4": _gapped,
+    "edit_negative.mp4": [
+        *[*picture(), *_x264("-g", "24", "-bf", "2"), "-use_editlist", "0", "-movflags", "+negative_cts_offsets"],
+        *["-output_ts_offset", "-0.25", "-avoid_negative_ts", "disabled"],
+    ],
     "h264_early.mkv": [*picture(), *_x264("-g", "24", "-bf", "2"), "-output_ts_offset", "-0.5"],
     "h264_mbaff.ts": [*picture(rate="25"), *_x264("-g", "25", "-flags", "+ilme+ildct", "-x264-params", "tff=1")],
     "h264_444_10.mkv": [*picture(seconds=1), *_x264("-g", "12", pix_fmt="yuv444p10le")],
@@ -222,6 +222,7 @@ RECIPES: dict[str, Recipe] = {
     "h264_gray.mkv": [*picture(seconds=1), *_x264("-g", "12", pix_fmt="gray")],
     "h264_rgb.mkv": [*picture(seconds=1), "-c:v", "libx264rgb", "-preset", "veryfast", "-g", "12"],
     "h264_full.mp4": [*picture(seconds=1), *_x264("-g", "12"), *_tags("bt709", "pc")],
+    "h264_bt709.mp4": [*picture(seconds=1), *_x264("-g", "12"), *_tags("bt709")],
     "h264_bt601.mp4": [*picture(seconds=1), *_x264("-g", "12"), *_tags("bt601")],
     "h264_anamorphic.mp4": [*picture(seconds=1), *_x264("-g", "12"), "-aspect", "2.39"],
     "h264_audio.mp4": [*picture(), *tone(), *_x264("-g", "24", "-bf", "2"), "-c:a", "aac"],
@@ -229,21 +230,32 @@ RECIPES: dict[str, Recipe] = {
     "h264_faststart.mp4": [*picture(seconds=3), *_x264("-g", "24"), "-movflags", "+faststart"],
     "h264_edited.mp4": _edited,
     "h264_late.mp4": _late,
+    "sound_late.mp4": [
+        *picture(),
+        *["-itsoffset", "0.7", *tone(1.3), "-map", "0:v", "-map", "1:a"],
+        *[*_x264("-g", "24", "-bf", "2"), "-c:a", "aac"],
+    ],
+    "sound_first.mp4": [*tone(), *picture(), "-map", "0:a", "-map", "1:v", *_x264("-g", "24", "-bf", "2")],
     "h264_piped.mkv": _piped,
     "h264_vfr.mp4": [*picture(rate="30", seconds=3), "-vf", _VFR, "-fps_mode", "vfr", *_x264("-g", "20", "-bf", "2")],
     "h264_23976.mp4": [*picture(rate="24000/1001", seconds=3), *_x264("-g", "24", "-bf", "2")],
     "h264_2997.mkv": [*picture(rate="30000/1001", seconds=3), *_x264("-g", "24", "-bf", "2")],
     "h264_1fps.mp4": [*picture(rate="1", seconds=12), *_x264("-g", "6", "-bf", "2")],
+    "h264_240_says_30.mp4": _fast,
     "h264_240.mp4": [*picture(rate="240", seconds=0.5), *_x264("-g", "24", "-bf", "2")],
     "h264_long_scan.mkv": [*picture(seconds=30, size="96x54"), *_x264("-g", "48", "-preset", "ultrafast")],
     "h264_one.mp4": [*picture(seconds=0.04), *_x264(), "-frames:v", "1"],
     "h264_rot90.mp4": _rotated("90"),
     "h264_rot180.mp4": _rotated("180"),
     "h264_rot270.mp4": _rotated("270"),
-    "h264_mirror.mp4": _mirrored,
+    "h264_mirror.mp4": _mirrored("90"),
+    "h264_mirror0.mp4": _mirrored("0"),
+    "h264_mirror180.mp4": _mirrored("180"),
+    "h264_mirror270.mp4": _mirrored("270"),
     "h264_cover.mp4": _with_cover,
     "h264_resized.ts": _resized,
-    "h264_stepped.ts": _stepped,
+    "h264_stepped.ts": _stepped("h264.ts"),
+    "h264_stepped_mute.ts": _stepped("h264_refresh.ts"),
     # HEVC, VP9, AV1
     "hevc_open.mp4": [*picture(seconds=4), *_x265("keyint=24:min-keyint=24:bframes=4:open-gop=1"), "-tag:v", "hvc1"],
     "hevc_10_pq.mp4": [
@@ -291,6 +303,10 @@ RECIPES: dict[str, Recipe] = {
     "raw.nut": [*picture("64x36", seconds=0.5), "-c:v", "rawvideo", "-pix_fmt", "nv12"],
     "raw_rgb.avi": [*picture("64x36", seconds=0.5), "-c:v", "rawvideo", "-pix_fmt", "bgr24"],
     "animated.gif": [*picture("160x90", rate="10"), "-filter_complex", "split[a][b];[a]palettegen[p];[b][p]paletteuse"],
+    "alpha.gif": [
+        *picture("160x90", rate="10"),
+        *["-filter_complex", "format=rgba,geq=r='r(X,Y)':g='g(X,Y)':b='b(X,Y)':a='255*gt(X,40+N)'," + _PALETTE],
+    ],
     "animated.apng": [
         *["-f", "lavfi", "-i", "testsrc2=size=160x90:rate=10:duration=1,format=rgba,colorchannelmixer=aa=0.5"],
         *["-f", "apng", "-plays", "0"],
@@ -310,4 +326,4 @@ RECIPES: dict[str, Recipe] = {
     "empty.mp4": _empty,
     "script.mp4": _script,
     "sound_only.mp4": [*tone(1), "-c:a", "aac"],
-}
+} | SPECIAL

@@ -41,7 +41,8 @@ class Unroller:
     """Makes time stamps strictly increasing.
 
     A step back by more than a few frames is a new clock (spliced transport streams): what follows is moved so that it
-    goes on one frame after the last. A smaller one, and a missing stamp, is mended for that frame alone.
+    goes on one frame after the last. A smaller one, and a missing stamp, is mended for that frame alone. `anew` is the
+    first frame of the second clock, and its own time stamp there; None where there is one clock only.
     """
 
     _LASTING_FRAMES = 4
@@ -51,8 +52,11 @@ class Unroller:
         self._step = int(median(ticks)) if ticks else _usual_step(stamps)
         self._offset = 0
         self._last: int | None = None
+        self._frames = 0
+        self.anew: tuple[int, int] | None = None
 
     def next(self, pts: int | None) -> int:
+        self._frames += 1
         if self._last is None:
             self._last = pts if pts is not None else 0
             return self._last
@@ -62,6 +66,7 @@ class Unroller:
             moved = pts + self._offset
             if moved <= self._last - self._LASTING_FRAMES * self._step:
                 self._offset += self._last + self._step - moved
+                self.anew = self.anew or (self._frames - 1, pts)
                 moved = self._last + self._step
         self._last = max(moved, self._last + 1)
         return self._last

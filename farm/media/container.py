@@ -38,12 +38,16 @@ def open_container(path: Path, *, where: str = "the plate") -> Iterator[InputCon
         # "file:" keeps a name with a colon from being read as a protocol.
         container = av.open(f"file:{path}", "r", options=_OPTIONS, timeout=limits.READ_TIMEOUT_SECONDS,
                             metadata_errors="replace")  # fmt: skip
+    except av.error.MemoryError:
+        raise
     except (av.error.FFmpegError, ValueError) as error:
         raise refusal(error, path, where) from error
     try:
         yield container
     except (av.error.ExitError, av.error.TimeoutError) as error:
         raise refusal(error, path, where) from error
+    except av.error.MemoryError:
+        raise
     except av.error.FFmpegError as error:
         raise InputError(
             f"The file cannot be read any further ({_words(error)}).", where=where, do="Copy or upload it again."

@@ -218,6 +218,8 @@ def _send(context: VideoCodecContext, packet: Packet[Any] | None, number: int, l
         frames = context.decode(packet)
     except av.error.EOFError:
         return
+    except av.error.MemoryError:
+        raise  # that is this machine's fault, not the packet's
     except av.error.FFmpegError as error:
         log.errors.append((number, str(error.strerror)))
         # At the end of the stream one refused picture must not hide those behind it.
@@ -234,6 +236,8 @@ def _drain(context: VideoCodecContext, number: int, log: DecodeLog, tries: int =
             frames = context.decode(None)
         except av.error.EOFError:
             return
+        except av.error.MemoryError:
+            raise
         except av.error.FFmpegError as error:
             log.errors.append((number, str(error.strerror)))
             continue

@@ -75,6 +75,7 @@ def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
         known = seen.stamps[ordinal].pts if ordinal in lost else clock.next(ordinal, trigger)
         key = seen.keys[ordinal] or all_key
         frames.append(ScannedFrame(unroller.next(known), seen.stamps[ordinal].duration, key, ordinal))
+    _check_splice(unroller, facts)
     faulty = frozenset(s.ordinal for s in seen.shown if s.faulty) | _touched(found - lost, seen)
     return timeline_of(frames, facts, decoded=True, lost=lost, faulty=faulty)
 
@@ -88,11 +89,51 @@ def _touched(found: frozenset[int], seen: _Seen) -> frozenset[int]:
 def _decode_all(path: Path, facts: PlateFacts, *, exacting: bool = False) -> tuple[_Seen, DecodeLog]:
     """One thread: with several, what becomes of a fault, and whether it is noticed, depends on which comes first."""
     seen, log = _Seen(), DecodeLog()
+    shape: tuple[int, int, str] | None = None
     with open_packets(path, facts) as reader:
         for item in decode_packets(reader.setup, seen.noting(reader), log, threads=1, exacting=exacting):
             if item.ordinal is not None:
+                found = item.picture.width, item.picture.height, item.picture.format.name
+                shape = shape or found
+                if found != shape:
+                    raise _another_picture(shape, found, len(seen.shown), seen.stamps[item.ordinal], facts)
                 seen.shown.append(_Shown(item.ordinal, item.trigger, item.picture.is_corrupt))
+        if reader.broke_at is not None:
+            raise _breaks_off(reader.broke_at, seen, facts)
     return seen, log
+
+
+def _check_splice(unroller: Unroller, facts: PlateFacts) -> None:
+    """InputError where the clock starts anew under sound or subtitles, which cannot be moved along with the picture."""
+    if unroller.anew is None or not any(stream.kind in ("audio", "subtitle") for stream in facts.streams):
+        return
+    frame, seconds = unroller.anew[0], float(unroller.anew[1] * facts.video.time_base)
+    raise InputError(
+        f"The plate's clock starts anew, at {seconds:.3f} s: it is spliced, and its sound would slip.",
+        where=f"the plate's frame {frame}",
+        do="Rewrap it with one clock first, or cut it in two at this frame.",
+    )
+
+
+def _breaks_off(byte: int, seen: _Seen, facts: PlateFacts) -> InputError:
+    known = [stamp.pts for stamp in seen.stamps if stamp.pts is not None]
+    seconds = float(max(known) * facts.video.time_base) if known else 0.0
+    return InputError(
+        f"The container cannot be read after byte {byte}, at {seconds:.3f} s.",
+        where="the plate",
+        do="Copy or upload it again; if it is all that is left of the film, rewrap what plays.",
+    )
+
+
+def _another_picture(
+    before: tuple[int, int, str], after: tuple[int, int, str], frame: int, stamp: Stamp, facts: PlateFacts
+) -> InputError:
+    seconds = float((stamp.pts or 0) * facts.video.time_base)
+    return InputError(
+        f"The picture becomes {after[0]}×{after[1]} {after[2]}; until there it is {before[0]}×{before[1]} {before[2]}.",
+        where=f"the plate's frame {frame}, at {seconds:.3f} s",
+        do="Cut the plate in two at this frame.",
+    )
 
 
 def timeline_of(

@@ -17,6 +17,7 @@ from farm.media.facts import ColourFacts, PlateFacts, StreamFacts, VideoFacts
 from farm.media.firstframe import FirstFrame, first_frame, stream_side_data
 from farm.media.names import FIELD_ORDERS, MATRICES, PRIMARIES, RANGES, TRANSFERS, name_of
 from farm.media.planes import is_full_range_format, planar_format
+from farm.media.structure import check_structure
 from farm.media.warnings import HeadPacket, warnings_for
 
 _HEAD_PACKETS = 400
@@ -34,6 +35,7 @@ def probe(path: Path) -> PlateFacts:
         stream = picture_stream(container, where=where)
         _check_limits(stream, container, where)
         _check_whole(container, path.stat().st_size, where)
+        check_structure(path, container.format.name, where)
         streams = tuple(_stream_facts(s) for s in container.streams if s.index != stream.index)
         stated = stream_side_data(container, stream.index)
         first = first_frame(container, stream, where)
@@ -54,6 +56,10 @@ def probe(path: Path) -> PlateFacts:
 
 def _check_limits(stream: VideoStream, container: InputContainer, where: str) -> None:
     context = stream.codec_context
+    if context.name == "webp":
+        raise InputError(
+            "FFmpeg decodes no animated WebP.", where=where, do="Convert it to APNG, which keeps colours and alpha."
+        )
     if context.name not in limits.VIDEO_DECODERS:
         raise InputError(
             f"The picture's codec {context.name!r} is not supported.",

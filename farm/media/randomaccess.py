@@ -34,11 +34,11 @@ def start_test(codec: str, extradata: bytes | None) -> Callable[[bytes, bool, in
     looks = {"h264": _is_h264_start, "hevc": _is_hevc_start, "vvc": _is_vvc_start}.get(codec)
     if looks is None:
         return lambda data, key, ordinal: key
-    length_size = _length_size(codec, extradata)
-    return lambda data, key, ordinal: key and looks(nal_units(data, length_size))
+    size = length_size(codec, extradata)
+    return lambda data, key, ordinal: key and looks(nal_units(data, size))
 
 
-def _length_size(codec: str, extradata: bytes | None) -> int:
+def length_size(codec: str, extradata: bytes | None) -> int:
     """Bytes of the length before each NAL unit, 0 where start codes separate them (Annex B)."""
     if not extradata or extradata[:3] in (b"\0\0\1", b"\0\0\0"):
         return 0
@@ -49,14 +49,14 @@ def _length_size(codec: str, extradata: bytes | None) -> int:
     return ((extradata[0] >> 1) & 3) + 1
 
 
-def nal_units(data: bytes, length_size: int) -> Iterator[memoryview]:
+def nal_units(data: bytes, length: int) -> Iterator[memoryview]:
     """The NAL units of a packet, without their framing; stops at the first that does not fit."""
     view = memoryview(data)
-    if length_size:
+    if length:
         at = 0
-        while at + length_size < len(data):
-            size = int.from_bytes(data[at : at + length_size], "big")
-            at += length_size
+        while at + length < len(data):
+            size = int.from_bytes(data[at : at + length], "big")
+            at += length
             if size == 0 or at + size > len(data):
                 return
             yield view[at : at + size]

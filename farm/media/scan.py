@@ -18,6 +18,7 @@ from farm.media.decoder import DecodeLog, decode_packets
 from farm.media.facts import PlateFacts
 from farm.media.fulldecode import ScannedFrame, decode_timeline, timeline_of
 from farm.media.packets import PacketReader, open_packets
+from farm.media.shape import ShapeWatch
 from farm.media.timeline import Timeline
 
 __all__ = ["ScannedFrame", "compare_timelines", "decode_timeline", "scan_frames", "scan_timeline"]
@@ -69,9 +70,12 @@ class _Presentation:
         self._last_dts: int | None = None
 
     def frames(self, reader: PacketReader) -> Iterator[ScannedFrame]:
+        shape = ShapeWatch(reader.setup.codec, reader.setup.extradata_bytes)
         for ordinal, packet in reader:
             if packet.is_corrupt:
                 raise PacketsNotEnoughError(f"packet {ordinal} is marked as damaged")
+            if packet.is_keyframe and shape.differs(packet):
+                raise PacketsNotEnoughError(f"packet {ordinal} announces another picture")
             self._check_clock(ordinal, packet.dts)
             if not packet.is_discard and ordinal not in self._hidden:
                 if packet.pts is None:

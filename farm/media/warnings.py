@@ -44,7 +44,7 @@ def _rate(facts: PlateFacts, head: list[HeadPacket]) -> Iterator[PlateWarning]:
     known = max((p.dts for p in head if p.dts is not None), default=None)
     pts = sorted(p.pts for p in head if p.pts is not None and not p.discard and (known is None or p.pts <= known))
     steps = [b - a for a, b in pairwise(pts)]
-    if steps and is_variable(steps):
+    if steps and is_variable(steps) and not (_has_fields(facts) and max(steps) <= 2 * min(steps) + 1):
         low, high = (float(s * facts.video.time_base * 1000) for s in (min(steps), max(steps)))
         yield PlateWarning(
             code="vfr",
@@ -56,6 +56,11 @@ def _rate(facts: PlateFacts, head: list[HeadPacket]) -> Iterator[PlateWarning]:
             code="rate_label",
             text=f"The stated rate is {float(nominal):.3f} frames a second, the real one {float(average):.3f}.",
         )
+
+
+def _has_fields(facts: PlateFacts) -> bool:
+    """Whether a packet may hold one field, half a frame: such packets follow one another twice as fast as frames do."""
+    return facts.video.codec in ("h264", "hevc") and facts.video.field_order not in ("progressive", "unknown")
 
 
 def is_variable(steps: list[int]) -> bool:

@@ -19,7 +19,8 @@ class Film:
     """A plate and what is to be made of it.
 
     `carried` says what becomes of the plate's other streams; `shift` seconds are added to every time stamp; `metadata`
-    goes into the file's global tags. `untouched`: every frame is the plate's own, no processor ran.
+    goes into the file's global tags. `untouched`: every frame is the plate's own, no processor ran. `dropped` are
+    the numbers of packets that cannot be copied, by stream.
     """
 
     plate: Path
@@ -30,6 +31,7 @@ class Film:
     shift: Fraction = Fraction(0)
     metadata: Mapping[str, str] = field(default_factory=dict)
     untouched: bool = False
+    dropped: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(

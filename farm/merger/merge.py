@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -15,6 +16,7 @@ from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.timeline import Timeline
 from farm.media.writer import file_sha256
+from farm.merger.adts import unreadable
 from farm.merger.carry import Carried, Way, is_cover
 from farm.merger.check import check_chunks
 from farm.merger.film import Film
@@ -102,9 +104,14 @@ def mux_film(film: Film, part: Path, chunks: Sequence[ChunkFile]) -> None:
         try:
             _mux(film, part, chunks, covers, room)
         except FarmError as error:
-            if not room or _NO_ROOM not in str(error):
+            if room and _NO_ROOM in str(error):
+                room = 0
+            # Sound that is damaged is seldom, so only a failure makes it worth looking for.
+            elif dropped := unreadable(film.plate, film.carried):
+                film = replace(film, dropped=dropped)
+            else:
                 raise
-            _mux(film, part, chunks, covers, 0)
+            _mux(film, part, chunks, covers, room)
     finally:
         for path in covers.values():
             path.unlink(missing_ok=True)

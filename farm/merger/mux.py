@@ -12,6 +12,7 @@ from farm.media.encoders import EncoderPlan, colour_numbers
 from farm.media.facts import PlateFacts, StreamFacts, VideoFacts
 from farm.media.timecode import start_timecode
 from farm.media.timeline import Timeline
+from farm.merger.adts import runs
 from farm.merger.carry import COVER_TYPES, Carried, Way, is_cover
 from farm.merger.clock import movie_timescale
 from farm.merger.film import Film
@@ -55,6 +56,9 @@ def mux_arguments(
         item = next(c for c in film.carried if c.index == index)
         if item.way is not Way.LEAVE_OUT and not is_cover(stream):
             arguments += ["-map", f"1:{index}", *_track_output(number, stream, item)]
+            if numbers := film.dropped.get(index):
+                chosen = "+".join(f"between(n,{first},{last})" for first, last in runs(numbers))
+                arguments += [f"-bsf:{number}", f"noise=drop='{chosen}'"]
             number += 1
     for index, path in (covers or {}).items():
         arguments += _cover_output(number, path, next(s for s in facts.streams if s.index == index))

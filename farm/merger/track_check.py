@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from av.bitstream import BitStreamFilterContext
 from av.stream import Disposition
 
 from farm.media.container import open_container
 from farm.media.facts import PlateFacts
+from farm.merger.adts import HeaderTaker, has_adts
 from farm.merger.carry import Carried, Way
 from farm.merger.report import Findings, TrackReport
 from farm.merger.side_by_side import Tick
@@ -26,11 +26,15 @@ _EMPTY_CUES = (b"", b"\0\0")
 
 
 class Account:
-    """A running account of one stream's packets: joined payload, count, time stamps (8 bytes a packet)."""
+    """A running account of one stream's packets: joined payload, count, time stamps (8 bytes a packet).
+
+    `note` is what a person should know of them, "" for nothing.
+    """
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
         self.packets = 0
+        self.note = ""
         self.times = array("d")
 
     def add(self, packet: Any, kind: str) -> None:
@@ -91,7 +95,7 @@ def plate_accounts(plate: Path, facts: PlateFacts, carried: Sequence[Carried], t
     accounts = {index: Account() for index in wanted}
     with open_container(plate) as container:
         streams: list[Any] = [container.streams[index] for index in wanted]
-        filters = {s.index: BitStreamFilterContext("aac_adtstoasc", s) for s in streams if _has_adts(s)}
+        takers = {s.index: HeaderTaker(s) for s in streams if has_adts(s)}
         for stream in streams:
             if stream.type == "attachment":
                 accounts[stream.index].add_bytes(stream.data)
@@ -101,15 +105,14 @@ def plate_accounts(plate: Path, facts: PlateFacts, carried: Sequence[Carried], t
             if packet.size == 0:
                 continue
             index = packet.stream_index
-            changed = filters[index].filter(packet) if index in filters else (packet,)
+            changed = takers[index].take(packet) if index in takers else (packet,)
             for one in changed:
                 accounts[index].add(one, kinds[index])
+        for index, taker in takers.items():
+            if taker.lost:
+                lost = f"{len(taker.lost)} of {taker.taken} packets left out as damaged"
+                accounts[index].note = f"Audio stream {index}: {lost}, the first at {taker.lost_at or 0:.3f} s."
     return accounts
-
-
-def _has_adts(stream: Any) -> bool:
-    context = stream.codec_context
-    return stream.type == "audio" and context.codec.canonical_name == "aac" and not context.extradata
 
 
 def compare(
@@ -131,6 +134,8 @@ def compare(
             )
             continue
         old, new = before[item.index], after[item.index]
+        if old.note:
+            findings.note(old.note)
         same = old.sha256() == new.sha256()
         reports.append(
             TrackReport(

@@ -16,6 +16,7 @@ from av.stream import Discard
 from farm.errors import FarmError, InfrastructureError
 from farm.media import hdr
 from farm.media.container import open_container
+from farm.media.damage import timeline_warnings
 from farm.media.deliverables import Source
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts
@@ -89,6 +90,8 @@ def verify(
     reports = track_check.compare(
         film.facts, film.carried, tracks.before, tracks.accounts, tracks.ticks, film.shift, findings
     )
+    for warning in timeline_warnings(film.facts, film.timeline):
+        findings.note(warning.text)
     return VerifyReport(
         ok=findings.count == 0,
         frames_in=len(film.timeline),

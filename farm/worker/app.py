@@ -15,6 +15,7 @@ from celery import Celery, signals
 from farm import log as farm_log
 from farm.settings import Settings, load_settings
 from farm.wakeups import QUEUE, TASK
+from farm.worker.memory import limit_memory
 from farm.worker.slot import Slot
 
 log = structlog.get_logger(__name__)
@@ -67,6 +68,7 @@ def _start_slot(**_: Any) -> None:
     global _slot
     settings = load_settings()
     farm_log.configure(settings.log_level, settings.log_format)
+    limit_memory(settings)
     _slot = Slot.start(settings, draining=draining.is_set)
 
 

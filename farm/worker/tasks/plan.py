@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from farm.chunker.cut import CutChunk, PlateCutter
 from farm.errors import InputError, PlanMismatchError
 from farm.faces.cuda.pipeline import CONTEXT
 from farm.jobs.wire import ChunkPlan, PlanResult
+from farm.media.damage import timeline_warnings
 from farm.media.deliverables import deliverable
 from farm.media.encoders import chunk_encoder
 from farm.media.facts import PlateFacts
@@ -27,7 +30,8 @@ def plan(context: TaskContext) -> PlanResult:
     job = context.claim.job
     path, plate = context.fetch(job.plate, "plate")
     facts = probe_safely(path)
-    context.control.publish_plate(context.lease, facts.model_dump(mode="json"), sha256=plate.sha256, size=plate.size)
+    publish = partial(context.control.publish_plate, context.lease, sha256=plate.sha256, size=plate.size)
+    publish(facts.model_dump(mode="json"))
     before, after = CONTEXT if job.recipe.changes_faces else (0, 0)
 
     def cutter(*, by_decoding: bool) -> PlateCutter:
@@ -43,14 +47,21 @@ def plan(context: TaskContext) -> PlanResult:
             by_decoding=by_decoding,
         )
 
+    def warn(timeline: Timeline) -> None:
+        """Add what only the whole timeline shows to the job's warnings."""
+        if found := timeline_warnings(facts, timeline):
+            publish(facts.model_copy(update={"warnings": (*facts.warnings, *found)}).model_dump(mode="json"))
+
     shared = {"before": before, "after": after, "encoders": _encoders(context, facts)}
     try:
-        return _cut(context, cutter(by_decoding=context.claim.plan_by_decode), shared)
+        return _cut(context, cutter(by_decoding=context.claim.plan_by_decode), shared, warn)
     except PlanMismatchError:
-        return _cut(context, cutter(by_decoding=True), shared)
+        return _cut(context, cutter(by_decoding=True), shared, warn)
 
 
-def _cut(context: TaskContext, cutter: PlateCutter, shared: dict[str, Any]) -> PlanResult:
+def _cut(
+    context: TaskContext, cutter: PlateCutter, shared: dict[str, Any], warn: Callable[[Timeline], None]
+) -> PlanResult:
     chunks = 0
     for chunk in cutter.run():
         _publish(context, cutter, chunk, shared)
@@ -59,6 +70,7 @@ def _cut(context: TaskContext, cutter: PlateCutter, shared: dict[str, Any]) -> P
         context.heartbeat.check()
     timeline = cutter.timeline()
     _check_length(context, timeline)
+    warn(timeline)
     key = keys.timeline(context.job_id)
     context.store.put_bytes(key, timeline.to_bytes())
     context.control.publish_timeline(context.lease, key=key, frames=len(timeline))

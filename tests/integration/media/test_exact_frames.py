@@ -23,9 +23,12 @@ from farm.media.timeline import Timeline
 from tests.integration.media.truth import Hashes, hashes, plain_decode, program_decode
 from tests.media_factory import RECIPES, MediaFactory
 
-NOT_FILMS = {"text.mp4", "empty.mp4", "script.mp4", "sound_only.mp4", "truncated.mp4", "animated.webp"}
+NOT_FILMS = {
+    *("text.mp4", "empty.mp4", "script.mp4", "sound_only.mp4", "truncated.mp4", "animated.webp"),
+    *("edit_gap.mp4", "edit_fast.mp4", "edit_still.mp4", "ordered_chapters.mkv", "h264_resized.ts", "h264_stepped.ts"),
+}
 DAMAGED = {"corrupt_h264.mp4", "corrupt_h264.ts", "corrupt_hevc.mp4", "tail_lost.ts"}
-NEW_CLOCK = {"h264_stepped.ts", "h264_resized.ts"}
+NEW_CLOCK = {"h264_stepped_mute.ts"}
 WHOLE = sorted(set(RECIPES) - NOT_FILMS - DAMAGED)
 ODD = Path(os.environ.get("FARM_TEST_CLIPS", ""))
 """A folder of more clips to hold to the same promise, where there is one."""
@@ -146,7 +149,7 @@ def test_a_long_way_to_the_next_start_is_coded_anew_by_itself(media: MediaFactor
 
 
 @pytest.mark.parametrize(
-    "name", ["h264_open.mkv", "h264_mbaff.ts", "mpeg4_bframes.avi", "h264_stepped.ts", "h264_edited.mp4"]
+    "name", ["h264_open.mkv", "h264_mbaff.ts", "mpeg4_bframes.avi", "h264_stepped_mute.ts", "h264_edited.mp4"]
 )
 def test_planning_and_cutting_in_one_go_gives_the_same(media: MediaFactory, tmp_path: Path, name: str) -> None:
     path = media.make(name)

@@ -255,8 +255,9 @@ def test_the_plan_of_a_plate_does_not_depend_on_when_it_is_made(rendered: Render
 
 
 def test_a_spliced_plate_whose_sound_would_slip_is_not_passed_over(workshop: Workshop) -> None:
-    """The picture's clock is made one; the sound's is not, which must be said and not be heard weeks later."""
-    rendered = workshop.render(workshop.media.make("h264_stepped.ts"), "h264", 2)
+    """Planning refuses it; should one get through, the merge hears it."""
+    rendered = workshop.render(workshop.media.make("h264.ts"), "h264", 2)
+    rendered.plate = workshop.media.make("h264_stepped.ts")
 
     with pytest.raises(FarmError, match="clock jumps"):
         rendered.merge()

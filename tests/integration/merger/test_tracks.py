@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import av
 import pytest
 
@@ -74,7 +76,13 @@ def test_timecode_is_kept(workshop: Workshop) -> None:
     assert "10:00:00:00" in timecodes
 
 
-@pytest.mark.parametrize("clip", ["h264_rot90.mp4", "h264_rot180.mp4", "h264_rot270.mp4", "h264_mirror.mp4"])
+@pytest.mark.parametrize(
+    "clip",
+    [
+        *("h264_rot90.mp4", "h264_rot180.mp4", "h264_rot270.mp4", "h264_mirror.mp4", "h264_mirror0.mp4"),
+        *("h264_mirror180.mp4", "h264_mirror270.mp4"),
+    ],
+)
 def test_orientation_is_kept(workshop: Workshop, clip: str) -> None:
     rendered = workshop.render(workshop.media.make(clip), "h264")
 
@@ -130,6 +138,34 @@ def test_sound_that_mp4_cannot_carry_is_converted_and_named(workshop: Workshop) 
 
     assert [s.codec for s in probe(rendered.out).streams] == ["flac"]
     assert any("flac" in words for words in losses(rendered.facts, deliverable("h264")))
+
+
+@pytest.mark.parametrize("name", ["ffv1", "h264"])
+def test_damaged_sound_is_copied_but_for_packets_without_a_header_which_are_listed(
+    workshop: Workshop, name: str
+) -> None:
+    rendered = workshop.render(workshop.media.make("broken_sound.ts"), name, 2)
+
+    report = rendered.merge()
+
+    assert report.verified.ok
+    (note,) = [note for note in report.verified.notes if "damaged" in note]
+    with av.open(str(rendered.plate)) as container:
+        given = sum(packet.size > 0 for packet in container.demux(container.streams.audio[0]))
+    words = rf"Audio stream 1: (\d+) of {given} packets left out as damaged, the first at \d\.\d{{3}} s\."
+    found = re.fullmatch(words, note)
+    assert found
+    (track,) = report.verified.tracks
+    assert track.packets == given - int(found.group(1))
+
+
+def test_damaged_sound_in_mp4_is_copied_as_it_is(workshop: Workshop) -> None:
+    plate = workshop.media.make("broken_sound.mp4")
+    rendered = workshop.render(plate, "h264", 2)
+
+    rendered.merge()
+
+    assert payloads(rendered.out, "audio") == payloads(plate, "audio") != []
 
 
 def test_names_that_a_shell_or_ffmpeg_would_read_otherwise(workshop: Workshop) -> None:

@@ -1,0 +1,170 @@
+"""What containers ask of players that FFmpeg does not do, so that it would be passed over in silence.
+
+MP4's edit lists may play a part at another speed or leave a gap between two (ISO/IEC 14496-12, `elst`), and Matroska's
+ordered chapters play parts in another order, of other files too (RFC 9559, EditionFlagOrdered). Only headers are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from farm.errors import InputError
+
+_MOST_PARTS = 20_000
+_MOST_EDITS = 4096
+
+
+class Part(NamedTuple):
+    """A box or element: its kind, and the bytes [start, end) of what is in it."""
+
+    kind: bytes
+    start: int
+    end: int
+
+
+def check_structure(path: Path, container: str, where: str) -> None:
+    """InputError where a player would show something else than the frames in the order of their time stamps.
+
+    `container` is FFmpeg's name of the demuxer.
+    """
+    kinds = container.split(",")
+    with path.open("rb") as file:
+        if "mp4" in kinds:
+            _check_speeds(file, path.stat().st_size, where)
+        elif "matroska" in kinds and _has_ordered_chapters(file, path.stat().st_size):
+            raise InputError(
+                "The film is made of ordered chapters: players show its parts in an order of their own, or take some "
+                "from other files.",
+                where=where,
+                do="Write it as one plain film (mkvmerge does), or take the order away (mkvpropedit).",
+            )
+
+
+def _check_speeds(file: BinaryIO, size: int, where: str) -> None:
+    traks = (part for part in _inside(file, b"moov", _boxes(file, 0, size)) if part.kind == b"trak")
+    for number, trak in enumerate(traks, 1):
+        for edit in _inside(file, b"edts", _boxes(file, trak.start, trak.end)):
+            strange = _strange_edit(file, edit) if edit.kind == b"elst" else None
+            if strange is not None:
+                raise InputError(
+                    f"The edit list of track {number} {strange}.",
+                    where=where,
+                    do="Export it again as a plain film, with that in the pictures' own times.",
+                )
+
+
+def _inside(file: BinaryIO, kind: bytes, parts: Iterator[Part]) -> Iterator[Part]:
+    for part in parts:
+        if part.kind == kind:
+            yield from _boxes(file, part.start, part.end)
+
+
+def _boxes(file: BinaryIO, at: int, end: int) -> Iterator[Part]:
+    """The boxes of an MP4 file in [at, end); stops at one that does not fit."""
+    for _ in range(_MOST_PARTS):
+        file.seek(at)
+        head = file.read(16)
+        if at + 8 > end or len(head) < 8:
+            return
+        size, length = int.from_bytes(head[:4], "big"), 8
+        if size == 1:
+            size, length = int.from_bytes(head[8:16], "big"), 16
+        elif size == 0:
+            size = end - at
+        if size < length or at + size > end:
+            return
+        yield Part(head[4:8], at + length, at + size)
+        at += size
+
+
+def _strange_edit(file: BinaryIO, box: Part) -> str | None:
+    """What an edit list wants that FFmpeg would not do, in words: a speed but 1, nothing between two parts."""
+    file.seek(box.start)
+    head = file.read(8)
+    if len(head) < 8:
+        return None
+    entry = struct.Struct(">Qqi" if head[0] == 1 else ">Iii")
+    begun = False
+    for number in range(min(int.from_bytes(head[4:8], "big"), _MOST_EDITS)):
+        data = file.read(entry.size)
+        if len(data) < entry.size or file.tell() > box.end:
+            return None
+        _, media_time, rate = entry.unpack(data)
+        if media_time >= 0 and rate != 1 << 16:
+            return f"plays part {number + 1} at {rate / (1 << 16):g} times its speed"
+        if media_time < 0 and begun:
+            return f"has a gap after part {number}, in which nothing is shown"
+        begun = begun or media_time >= 0
+    return None
+
+
+_SEGMENT, _CLUSTER, _SEEK_HEAD = b"\x18\x53\x80\x67", b"\x1f\x43\xb6\x75", b"\x11\x4d\x9b\x74"
+_CHAPTERS, _EDITION, _ORDERED = b"\x10\x43\xa7\x70", b"\x45\xb9", b"\x45\xdd"
+_SEEK, _SEEK_ID, _SEEK_POSITION = b"\x4d\xbb", b"\x53\xab", b"\x53\xac"
+
+
+def _has_ordered_chapters(file: BinaryIO, size: int) -> bool:
+    segment = next((part for part in _elements(file, 0, size) if part.kind == _SEGMENT), None)
+    if segment is None:
+        return False
+    for part in _elements(file, segment.start, segment.end):
+        if part.kind == _CLUSTER:
+            return False
+        if part.kind == _CHAPTERS and _is_ordered(file, part):
+            return True
+        if part.kind == _SEEK_HEAD:
+            for place in _places_of_chapters(file, part):
+                found = next(_elements(file, segment.start + place, segment.end), None)
+                if found is not None and found.kind == _CHAPTERS and _is_ordered(file, found):
+                    return True
+    return False
+
+
+def _places_of_chapters(file: BinaryIO, head: Part) -> list[int]:
+    """Where the index says that chapters are, in bytes from the segment's start."""
+    places = []
+    for seek in _elements(file, head.start, head.end):
+        if seek.kind != _SEEK:
+            continue
+        values = {part.kind: _value(file, part) for part in _elements(file, seek.start, seek.end)}
+        if values.get(_SEEK_ID) == _CHAPTERS:
+            places.append(int.from_bytes(values.get(_SEEK_POSITION, b""), "big"))
+    return places
+
+
+def _is_ordered(file: BinaryIO, chapters: Part) -> bool:
+    return any(
+        part.kind == _ORDERED and int.from_bytes(_value(file, part), "big")
+        for edition in _elements(file, chapters.start, chapters.end)
+        if edition.kind == _EDITION
+        for part in _elements(file, edition.start, edition.end)
+    )
+
+
+def _value(file: BinaryIO, part: Part) -> bytes:
+    file.seek(part.start)
+    return file.read(min(8, part.end - part.start))
+
+
+def _elements(file: BinaryIO, at: int, end: int) -> Iterator[Part]:
+    """The EBML elements in [at, end); one of unknown size reaches to the end."""
+    for _ in range(_MOST_PARTS):
+        file.seek(at)
+        head = file.read(12)
+        if at >= end or not head or head[0] < 0x10:
+            return
+        width = 9 - head[0].bit_length()
+        kind, rest = head[:width], head[width:]
+        if not rest or rest[0] == 0:
+            return
+        length = 9 - rest[0].bit_length()
+        value = int.from_bytes(rest[:length], "big") & ((1 << 7 * length) - 1)
+        start = at + width + length
+        if start > end:
+            return
+        # What was cut off can still be looked at as far as it goes.
+        at = min(end, end if value == (1 << 7 * length) - 1 else start + value)
+        yield Part(kind, start, at)
