@@ -47,6 +47,9 @@ class JobIn(_In):
     mapping: dict[str, Any] | None = None
     choose_mapping: bool = Field(default=False, description="Wait for POST /jobs/{id}/mapping when the cast is known.")
     consent: Consent = Consent()
+    max_bytes: int | None = Field(
+        default=None, ge=10_000, description="How large the deliverables may be that are made to a size (h264-fit)."
+    )
     chunk_seconds: float | None = Field(default=None, ge=0.5, le=120)
     priority: int = Field(default=50, ge=0, le=100)
     deadline: AwareDatetime | None = Field(

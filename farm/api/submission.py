@@ -25,6 +25,7 @@ from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, Plate
 from farm.media.deliverables import deliverable
 from farm.media.facts import PlateFacts
 from farm.media.grow import grown
+from farm.media.whole import check_size
 from farm.merger.carry import losses
 from farm.provenance.consent import Consent, ConsentPolicy, admit
 from farm.recipe import Recipe, preset, tuned
@@ -94,7 +95,7 @@ class Submission:
         options, settings = parcel.options, self._services.settings
         recipe = tuned(_named(partial(preset, options.recipe)), options.settings)
         for name in options.deliverables:
-            _named(partial(deliverable, name))
+            check_size(_named(partial(deliverable, name)), options.max_bytes)
         _named(partial(self._services.check_recipe, recipe))
         consent = admit(options.consent, ConsentPolicy(settings.consent_policy), changes_faces=recipe.changes_faces)
         facts = self._probe(parcel.plate)
@@ -206,6 +207,7 @@ class Submission:
             mapping=checked.mapping.model_dump(mode="json") if checked.mapping else None,
             recipe=checked.recipe,
             deliverables=options.deliverables,
+            options={} if options.max_bytes is None else {"max_bytes": options.max_bytes},
             chunk_seconds=options.chunk_seconds or self._services.settings.chunk_seconds,
             priority=options.priority,
             deadline=options.deadline,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,7 @@ from farm.cli.files import check_input, sha256_of
 from farm.cli.who import mapping_request, saying_who
 from farm.errors import FarmError, InputError
 from farm.media.deliverables import PRESETS, deliverable
+from farm.media.whole import check_size
 from farm.provenance.consent import Consent
 from farm.recipe import preset, tuned
 
@@ -41,6 +43,10 @@ _OPTIONS = (
     click.option(
         "--deliverable", "deliverables", multiple=True,
         help=f"Kind of file to make; default {DEFAULT_DELIVERABLE}, or what fits OUT. One of: {', '.join(PRESETS)}.",
+    ),
+    click.option(
+        "--max-size", metavar="25MB", callback=lambda _context, _option, given: size_of(given),
+        help="How large a file may be that is made to a size (h264-fit): bytes, or kB, MB, GB.",
     ),
     click.option("--chunk-seconds", type=click.FloatRange(0.5, 120), help="Length of a chunk."),
     click.option(
@@ -74,8 +80,12 @@ def asking(command: Command) -> Command:
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
+<<<<<<< HEAD
             "project", "owner", "batch", "needs", "tags", "max_running",
             "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose",
+=======
+            "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose", "max_size",
+>>>>>>> 473ca7e (Make an H.264 file of a wanted size: one encode of the whole, in two passes, from mezzanine chunks)
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)
@@ -111,6 +121,7 @@ class Asked:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     choose: bool = False
+    max_size: int | None = None
     pictures: dict[str, list[Path]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -146,7 +157,7 @@ class Asked:
         """Everything that can be said without a farm. InputError or PolicyError names the file or option."""
         recipe = tuned(preset(self.recipe), self.settings)
         for name in self.deliverables:
-            deliverable(name)
+            check_size(deliverable(name), self.max_size)
         check_input(self.plate, "plate")
         for paths in self.pictures.values():
             for path in paths:
@@ -180,6 +191,7 @@ class Asked:
             mapping=self._mapping(),
             choose_mapping=self.choose,
             consent=consent,
+            max_bytes=self.max_size,
             chunk_seconds=self.chunk_seconds,
             priority=self.priority,
             project=self.project,
@@ -232,6 +244,19 @@ def deliverable_for(out: Path, asked: tuple[str, ...]) -> str:
             f"The deliverable {kind.name!r} is a {kind.suffix} file.", where=str(out), do=f"Name it *{kind.suffix}."
         )
     return kind.name
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+
+
+def size_of(given: str | None) -> int | None:
+    """Bytes of "25MB"; InputError for anything else."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]b?|b?)\s*", given.lower())
+    if found is None or found.group(2).rstrip("b") not in _UNITS:
+        raise InputError(f"{given!r} is no size.", where="--max-size", do="Write it like this: 25MB.")
+    return round(float(found.group(1)) * _UNITS[found.group(2).rstrip("b")])
 
 
 def _split_identity(given: str) -> tuple[str, Path]:

@@ -56,7 +56,8 @@ class Deliverable(_Preset):
 
     `container` is FFmpeg's muxer name (for `match`, `match()` says which); `tag` the four-character code that players
     want. `encoders` are tried in order. `key_seconds` is the longest way between key frames. `max_height` shrinks
-    larger pictures. `burn_in` writes timecode and frame number into the picture.
+    larger pictures. `burn_in` writes timecode and frame number into the picture. `sized` ones are made to a size that
+    the job names, by one encode of the whole.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Deliverable(_Preset):
     max_height: int | None = None
     burn_in: bool = False
     carries_tracks: bool = True
+    sized: bool = False
 
 
 # scenecut stays on in x264: each chunk has its own encoder, so no state crosses a seam, and cuts get their key frame.
@@ -118,6 +120,15 @@ _NVENC = {
 def _nvenc(encoder: str, formats: dict[str, dict[str, str]], qp: int) -> EncoderChoice:
     return EncoderChoice(encoder=encoder, formats=formats, options=_NVENC | {"qp": str(qp)}, hardware=True)
 
+
+# One encode of the whole to a bit rate that the merge fills in: x264 in two passes, NVENC with its own look ahead.
+_X264_FIT = _X264.model_copy(update={"options": {"preset": "medium"}})
+_NVENC_FIT = EncoderChoice(
+    encoder="h264_nvenc",
+    formats={"yuv420p": {"profile": "high"}},
+    options={**_NVENC, "rc": "vbr", "multipass": "fullres"},
+    hardware=True,
+)
 
 _FFV1_FORMATS = (
     *(f"yuv{chroma}" for chroma in ("420p", "422p", "444p", "440p", "411p", "410p")),
@@ -200,6 +211,15 @@ PRESETS: dict[str, Deliverable] = {
             container="mp4",
             suffix=".mp4",
             encoders=(_nvenc("h264_nvenc", {"yuv420p": {"profile": "high"}}, 17), _X264),
+        ),
+        Deliverable(
+            name="h264-fit",
+            version=1,
+            title="H.264, 8 bit 4:2:0, MP4, as good as fits into a size that you name",
+            container="mp4",
+            suffix=".mp4",
+            encoders=(_NVENC_FIT, _X264_FIT),
+            sized=True,
         ),
         Deliverable(
             name="ffv1",

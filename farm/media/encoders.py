@@ -47,6 +47,7 @@ class EncoderPlan(BaseModel):
     filters: (name, arguments) of the FFmpeg filters between the two; empty where samples go in as they are.
     rate: the frame rate that the encoder is told. It counts frames; the container holds the plate's own clock.
     why: how the encoder was chosen, in sentences. changes: what the picture loses by it, in sentences.
+    final: where chunks are a mezzanine only, how the merge encodes the whole, to at most `max_bytes`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,10 +81,21 @@ class EncoderPlan(BaseModel):
     chunk_suffix: str
     why: tuple[str, ...]
     changes: tuple[str, ...] = ()
+    final: EncoderPlan | None = None
+    max_bytes: int | None = None
+
+    def _later(self) -> set[str]:
+        """Names of what plans did not always have, and this one does not use."""
+        return {"final", "max_bytes"} if self.final is None else set()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that an older farm can read too, as far as it can do what the plan says."""
+        return self.model_dump(mode="json", exclude=self._later())
 
     def digest(self) -> str:
         """sha256 of the plan without its words: chunks with one digest belong together."""
-        return hashlib.sha256(self.model_dump_json(exclude={"why", "changes"}).encode()).hexdigest()
+        text = self.model_dump_json(exclude={"why", "changes"} | self._later())
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 Probe = Callable[[EncoderChoice, str, int, int], str | None]

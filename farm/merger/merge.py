@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from farm.errors import FarmError, PolicyError
+from farm.errors import FarmError, PolicyError, RecipeError
 from farm.media import ffmpeg
 from farm.media.container import open_container
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.timeline import Timeline
-from farm.media.writer import file_sha256
+from farm.media.writer import ChunkFacts, file_sha256
 from farm.merger.adts import unreadable
 from farm.merger.carry import Carried, Way, is_cover
 from farm.merger.check import check_chunks
@@ -24,6 +25,13 @@ from farm.merger.join import ChunkFile, first_dts, write_joined
 from farm.merger.mux import index_room, mux_arguments
 from farm.merger.report import VerifyReport
 from farm.merger.verify import verify
+from farm.merger.whole import Progress, WholeEncode, bits_for
+
+_MOST_TRIES, _MARGIN = 4, 0.99
+
+
+def _unheard(_frames: int, _note: str) -> None:
+    """For callers that do not want to know."""
 
 
 class MergeReport(BaseModel):
@@ -53,12 +61,13 @@ def merge(
     metadata: Mapping[str, str] | None = None,
     threads: int = 0,
     untouched: bool = False,
+    progress: Progress = _unheard,
 ) -> MergeReport:
     """Make the deliverable `out` of the chunk files; it appears only when it was read back and found right.
 
     `metadata` goes into the file's global tags. `untouched` says that no processor ran, so that seams must look as the
-    plate does. FarmError names the chunk, frame or pts that is wrong; then `out` is
-    not touched and nothing is left behind.
+    plate does. Where the plan has a `final` one, the chunks are encoded as one first, which `progress` hears of.
+    FarmError names the chunk, frame or pts that is wrong; then `out` is not touched and nothing is left behind.
     """
     if not chunks:
         raise FarmError("There are no chunks.", where="merge", do="Render the job first.")
@@ -67,8 +76,12 @@ def merge(
     ordered = check_chunks(chunks, timeline, plan)
     part = out.with_name(f".{os.getpid()}-{out.name[-100:]}.part")
     try:
-        mux_film(film, part, ordered)
-        report = verify(part, film, [chunk.facts for chunk in ordered], threads=threads)
+        if plan.final is None:
+            mux_film(film, part, ordered)
+            report = verify(part, film, [chunk.facts for chunk in ordered], threads=threads)
+        else:
+            film, made = _fitted(film, plan.final, ordered, part, progress)
+            report = verify(part, film, [made], threads=threads)
         if not report.ok:
             raise FarmError(
                 f"The merged file is not right: {report.words()}",
@@ -93,6 +106,28 @@ def _report(film: Film, part: Path, chunks: Sequence[ChunkFile], verified: Verif
         carried=film.carried,
         concealed=tuple(frame for chunk in chunks for frame in chunk.facts.concealed),
         verified=verified,
+    )
+
+
+def _fitted(
+    film: Film, final: EncoderPlan, chunks: Sequence[ChunkFile], part: Path, progress: Progress
+) -> tuple[Film, ChunkFacts]:
+    """Encode the whole and write `part`, with fewer bits each time that it came out larger than the plan allows."""
+    most = film.plan.max_bytes or 0
+    with tempfile.TemporaryDirectory(dir=part.parent) as name:
+        encode, bits = WholeEncode(film, final, chunks, Path(name)), bits_for(film, most)
+        for _ in range(_MOST_TRIES):
+            whole, plan = encode.run(bits, progress)
+            made = replace(film, plan=plan)
+            mux_film(made, part, [whole])
+            over = part.stat().st_size - most
+            if over <= 0:
+                return made, whole.facts
+            bits = max(1, int(bits * (whole.facts.size - over) / whole.facts.size * _MARGIN))
+    raise RecipeError(
+        f"The file is still {over:,} bytes larger than {most:,} after {_MOST_TRIES} encodes.",
+        where=f"deliverable {final.deliverable}",
+        do="Allow a larger file.",
     )
 
 

@@ -14,6 +14,8 @@
     };
     const seconds = byId("chunk-seconds").value;
     if (seconds) picked.chunk_seconds = Number(seconds);
+    const size = byId("max-size").value;
+    if (size) picked.max_bytes = Math.round(Number(size) * 1e6);
     const face = byId("face").value;
     if (face) picked.identities = [{ face: Number(face) }];
     const grant = byId("grant").value.trim();

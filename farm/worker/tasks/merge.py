@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from farm.errors import DamagedError, LostResultError, NotFoundError
@@ -37,14 +38,20 @@ def merge(context: TaskContext) -> MergeResult:
             metadata=_metadata(context),
             threads=context.toolbox.threads,
             untouched=not context.claim.job.recipe.processors,
+            progress=partial(_progress, context, name),
         )
         context.heartbeat.check()
         info = context.store.put_file(keys.deliverable(context.job_id, context.lease.attempt_id, name), out)
         made[name] = context.stored(info, report.model_dump(mode="json") | {"suffix": plan.suffix})
-        encoders[name] = plan.encoder
+        encoders[name] = report.encoder
         for file in (*(chunk.path for chunk in files), out):
             file.unlink()
     return MergeResult(deliverables=made, environment={"encoders": encoders})
+
+
+def _progress(context: TaskContext, name: str, frames: int, note: str) -> None:
+    context.heartbeat.check()
+    context.heartbeat.progress(frames, f"{name}: {note}")
 
 
 def _chunk_file(context: TaskContext, chunk: ChunkDone, name: str, plan: EncoderPlan) -> ChunkFile:

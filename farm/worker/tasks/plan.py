@@ -11,12 +11,11 @@ from farm.errors import InputError, PlanMismatchError
 from farm.faces.cuda.pipeline import CONTEXT
 from farm.jobs.wire import ChunkPlan, PlanResult
 from farm.media.damage import timeline_warnings
-from farm.media.deliverables import deliverable
-from farm.media.encoders import chunk_encoder
 from farm.media.facts import PlateFacts
 from farm.media.grow import grown
 from farm.media.sandbox import probe_safely
 from farm.media.timeline import Timeline
+from farm.media.whole import job_encoder
 from farm.store import keys
 from farm.worker.task import TaskContext
 
@@ -89,9 +88,10 @@ def _check_length(context: TaskContext, timeline: Timeline) -> None:
 
 def _encoders(context: TaskContext, facts: PlateFacts) -> dict[str, Any]:
     """The encoder plan of each deliverable: made once, so that every chunk's stream has the same headers."""
-    large = grown(facts, context.claim.job.recipe.scale)
+    job = context.claim.job
+    large = grown(facts, job.recipe.scale)
     return {
-        name: chunk_encoder(deliverable(name), large).model_dump(mode="json") for name in context.claim.job.deliverables
+        name: job_encoder(name, large, max_bytes=job.options.get("max_bytes")).to_json() for name in job.deliverables
     }
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import av
+import ffmpeg as graph
 import numpy as np
 
-from farm.media.deliverables import deliverable
-from farm.media.encoders import EncoderPlan, chunk_encoder
+from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts
 from farm.media.planes import to_planes
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.media.scan import decode_timeline
 from farm.media.timeline import Timeline
+from farm.media.whole import job_encoder
 from farm.media.writer import ChunkWriter
 from farm.merger.join import ChunkFile
 from farm.merger.merge import MergeReport, merge
@@ -49,11 +51,11 @@ class Workshop:
         self.folder = folder
         self.media = media
 
-    def render(self, plate: Path, name: str, parts: int = 1) -> Rendered:
+    def render(self, plate: Path, name: str, parts: int = 1, *, max_bytes: int | None = None) -> Rendered:
         """Every frame of the plate through chunk writers; the deliverable is not yet merged."""
         facts = probe(plate)
         timeline = decode_timeline(plate, facts)
-        plan = chunk_encoder(deliverable(name), facts, hardware=False, threads=2)
+        plan = job_encoder(name, facts, max_bytes=max_bytes, hardware=False, threads=2)
         cuts = sorted({round(len(timeline) * part / parts) for part in range(parts + 1)})
         frames = read_plate(plate, facts, timeline, threads=1)
         chunks = []
@@ -136,6 +138,17 @@ def payloads(path: Path, kind: str) -> list[str]:
             if packet.size and bytes(packet) != b"\0\0":
                 digests[packet.stream_index].update(bytes(packet))
     return [digest.hexdigest() for digest in digests.values()]
+
+
+def vmaf(file: Path, plate: Path, log: Path) -> float:
+    """Mean VMAF of a file's picture against the plate's, frame n against frame n; `log` is a file to be written."""
+
+    def counted(path: Path) -> Any:
+        return graph.input(str(path)).video.filter("format", "yuv420p").filter("settb", "AVTB").filter("setpts", "N")
+
+    compared = graph.filter([counted(file), counted(plate)], "libvmaf", log_fmt="json", log_path=str(log))
+    ffmpeg(*compared.output("-", f="null").get_args())
+    return float(json.loads(log.read_text())["pooled_metrics"]["vmaf"]["mean"])
 
 
 def sound_starts(path: Path) -> list[Fraction]:

@@ -269,3 +269,13 @@ def test_a_folder_store_names_no_object_by_uri(api: FlaskClient) -> None:
 def test_only_the_farms_own_bucket_may_be_named(api_with: Callable[..., FlaskClient]) -> None:
     api = api_with(store="s3://mine/prefix")
     problem(api.post("/api/v1/jobs", json={"plate": "s3://theirs/plate.mov"}), 403)
+
+
+def test_a_deliverable_of_a_size_is_refused_without_one(api: FlaskClient, nothing_left: None) -> None:
+    answer = upload(api, options={"deliverables": ["h264-fit"]})
+    assert problem(answer, 422)["where"] == "deliverable h264-fit"
+
+
+def test_the_size_goes_with_the_job(api: FlaskClient, ledger: FakeLedger) -> None:
+    answer = upload(api, options={"deliverables": ["h264-fit"], "max_bytes": 25_000_000})
+    assert ledger.requests[answer.json["id"]].options == {"max_bytes": 25_000_000}

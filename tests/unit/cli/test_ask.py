@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.cli.ask import Asked, deliverable_for
+from farm.cli.ask import Asked, deliverable_for, size_of
 from farm.errors import InputError
 
 
@@ -55,3 +55,17 @@ def test_a_suffix_that_contradicts_the_deliverable_is_refused() -> None:
         deliverable_for(Path("a.mp4"), ("ffv1",))
     with pytest.raises(InputError, match="one deliverable"):
         deliverable_for(Path("a.mp4"), ("h264", "review"))
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [(None, None), ("25MB", 25_000_000), ("1.5 gb", 1_500_000_000), ("300k", 300_000), ("12345", 12345)],
+)
+def test_sizes_are_read_with_their_units(given: str | None, size: int | None) -> None:
+    assert size_of(given) == size
+
+
+@pytest.mark.parametrize("given", ["", "big", "-5MB", "5TB", "MB"])
+def test_what_is_no_size_is_refused(given: str) -> None:
+    with pytest.raises(InputError, match="--max-size"):
+        size_of(given)
