@@ -80,12 +80,8 @@ def asking(command: Command) -> Command:
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
-<<<<<<< HEAD
             "project", "owner", "batch", "needs", "tags", "max_running",
-            "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose",
-=======
             "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose", "max_size",
->>>>>>> 473ca7e (Make an H.264 file of a wanted size: one encode of the whole, in two passes, from mezzanine chunks)
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)

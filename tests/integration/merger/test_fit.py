@@ -64,7 +64,7 @@ def test_a_mezzanine_that_is_not_what_was_rendered_is_named(workshop: Workshop, 
     rendered = workshop.render(plate, "h264-fit", 2, max_bytes=300_000)
     other = rendered.chunks[1].facts.model_copy(update={"frames_sha256": "0" * 64})
     rendered.chunks[1] = rendered.chunks[1]._replace(facts=other)
-    with pytest.raises(FarmError, match="frames 48 to 95.*samples are not those"):
+    with pytest.raises(FarmError, match=r"frames 48 to 95.*samples are not those"):
         rendered.merge()
 
 
