@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from farm.faces.candidate import PictureBytes
 from farm.faces.cast import Cast, build_cast, observe
+from farm.faces.footage import ClipFile
 from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.mapping import Mapping as CastMapping
 from farm.faces.mapping import MappingMode, MappingRequest, resolve
@@ -68,9 +69,9 @@ class FaceJob:
         low, high = max(first - before, 0), min(end + after, len(self.timeline))
         return pipeline.process(_within(self.plate(), low, high), first, end)
 
-    def digests(self, chunks: int) -> list[str]:
-        """sha256 of every rendered frame, rendered as `chunks` chunks of about equal length."""
-        bounds = np.linspace(0, len(self.timeline), chunks + 1).astype(int)
+    def digests(self, chunks: int, last: int | None = None) -> list[str]:
+        """sha256 of every rendered frame (up to `last`), rendered as `chunks` chunks of about equal length."""
+        bounds = np.linspace(0, last or len(self.timeline), chunks + 1).astype(int)
         return [
             digest_of(rendered.frame)
             for first, last in pairwise(bounds)
@@ -83,10 +84,13 @@ class FaceJob:
         return picture
 
 
-def open_job(path: Path, models: Models, wanted: Mapping[str, str]) -> FaceJob:
+def open_job(
+    path: Path, models: Models, wanted: Mapping[str, str], *, made: Mapping[str, PreparedIdentity] | None = None
+) -> FaceJob:
     """Cast the plate and decide the mapping.
 
-    `wanted`: portrait name of the person to be put in, by portrait name of the person in the plate, or by "lead".
+    `wanted`: name of the person to be put in, by portrait name of the person in the plate, or by "lead". A name is a
+    portrait's, or one of the identities `made` already.
     """
     facts = probe(path)
     timeline = scan_timeline(path, facts)
@@ -98,7 +102,8 @@ def open_job(path: Path, models: Models, wanted: Mapping[str, str]) -> FaceJob:
         for face in observe(frame, analyst, seconds=_CAST_EVERY * timeline.seconds(0, len(timeline)) / len(timeline))
     ]
     cast = build_cast(seen, frames_seen=-(-len(timeline) // _CAST_EVERY))
-    identities = {name: _identity(name, models) for name in wanted.values()}
+    ready = made or {}
+    identities = {name: ready[name] if name in ready else _identity(name, models) for name in wanted.values()}
     members = {name: _member(cast, name, models) for name in wanted}
     request = MappingRequest(mode=MappingMode.CAST, assignments={members[name]: wanted[name] for name in wanted})
     return FaceJob(path, facts, timeline, cast, resolve(request, cast, identities), members, identities, models)
@@ -106,6 +111,11 @@ def open_job(path: Path, models: Models, wanted: Mapping[str, str]) -> FaceJob:
 
 def _identity(name: str, models: Models) -> PreparedIdentity:
     return prepare_identity([PictureBytes(portrait_picture(name).read_bytes(), name)], models)
+
+
+def footage_identity(clip: Path, models: Models) -> PreparedIdentity:
+    """The one person whom a clip shows, as a bank of frames."""
+    return prepare_identity([], models, clips=[ClipFile(clip, clip.stem)])
 
 
 def _member(cast: Cast, name: str, models: Models) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from farm.faces.detect import Detection, Detector, overlap
 from farm.faces.embed import Embedder, Embedding
+from farm.faces.expression import POINTS, gaze
 from farm.faces.geometry import five_points, head_pose
 from farm.faces.landmarks import Landmarker
 from farm.inference.session import Models
@@ -20,17 +21,6 @@ Picture = NDArray[np.uint8]
 Grey = NDArray[np.uint8]
 Points = NDArray[np.float64]
 
-# The points that the blendshape network reads, in its order (MediaPipe's face blendshapes graph).
-# fmt: off
-_BLENDSHAPE_POINTS = (
-    0, 1, 4, 5, 6, 7, 8, 10, 13, 14, 17, 21, 33, 37, 39, 40, 46, 52, 53, 54, 55, 58, 61, 63, 65, 66, 67, 70, 78, 80,
-    81, 82, 84, 87, 88, 91, 93, 95, 103, 105, 107, 109, 127, 132, 133, 136, 144, 145, 146, 148, 149, 150, 152, 153,
-    154, 155, 157, 158, 159, 160, 161, 162, 163, 168, 172, 173, 176, 178, 181, 185, 191, 195, 197, 234, 246, 249, 251,
-    263, 267, 269, 270, 276, 282, 283, 284, 285, 288, 291, 293, 295, 296, 297, 300, 308, 310, 311, 312, 314, 317, 318,
-    321, 323, 324, 332, 334, 336, 338, 356, 361, 362, 365, 373, 374, 375, 377, 378, 379, 380, 381, 382, 384, 385, 386,
-    387, 388, 389, 390, 397, 398, 400, 402, 405, 409, 415, 454, 466, 468, 469, 470, 471, 472, 473, 474, 475, 476, 477,
-)
-# fmt: on
 _BLINKS = (9, 10)
 
 
@@ -83,18 +73,13 @@ class FaceReader:
             roll=pose.roll,
             mouth=float(np.linalg.norm(plane[13] - plane[14])) / eyes,
             blink=self._blink(plane),
-            gaze=float(np.mean([_gaze(plane, 33, 133, 468), _gaze(plane, 362, 263, 473)])),
+            gaze=gaze(plane)[0],
             embedding=self._embedder(picture, five),
         )
 
     def _blink(self, plane: Points) -> float:
-        weights = self._shapes.run(**{self._input: plane[list(_BLENDSHAPE_POINTS)][None].astype(np.float32)})
+        weights = self._shapes.run(**{self._input: plane[list(POINTS)][None].astype(np.float32)})
         return float(np.mean(weights[self._output].reshape(-1)[list(_BLINKS)]))
-
-
-def _gaze(plane: Points, left: int, right: int, iris: int) -> float:
-    axis = plane[right] - plane[left]
-    return float(2 * ((plane[iris] - plane[left]) @ axis) / (axis @ axis) - 1)
 
 
 def same_face(faces: list[Detection], points: Points) -> Detection | None:

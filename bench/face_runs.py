@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -45,9 +46,9 @@ class Observer(Protocol):
     def see(self, shot: Shot) -> None: ...
 
 
-def watch(job: FaceJob, *observers: Observer) -> None:
-    """Render the whole plate once, as one chunk, and show every frame to every observer."""
-    for plate, rendered in zip(job.plate(), job.render(), strict=True):
+def watch(job: FaceJob, *observers: Observer, last: int | None = None) -> None:
+    """Render the plate (up to frame `last`) once, as one chunk, and show every frame to every observer."""
+    for plate, rendered in zip(islice(job.plate(), last), job.render(0, last), strict=True):
         shot = Shot(plate.index, plate, rendered, job.bgr(plate), job.bgr(rendered.frame))
         for observer in observers:
             observer.see(shot)
@@ -143,9 +144,9 @@ class Digests:
     def see(self, shot: Shot) -> None:
         self.frames.append(digest_of(shot.rendered.frame))
 
-    def differ(self, job: FaceJob, chunks: int = 12) -> int:
-        """How many frames of the same job rendered as `chunks` chunks are not these, bit for bit."""
-        return sum(a != b for a, b in zip(self.frames, job.digests(chunks), strict=True))
+    def differ(self, job: FaceJob, chunks: int = 12, last: int | None = None) -> int:
+        """How many frames of the same job (up to `last`) rendered as `chunks` chunks are not these, bit for bit."""
+        return sum(a != b for a, b in zip(self.frames, job.digests(chunks, last), strict=True))
 
 
 class Identities:
