@@ -17,6 +17,7 @@ from farm.jobs.request import JobRequest
 from farm.jobs.states import FINAL_JOB_STATES
 from farm.provenance.consent import Consent
 from farm.provenance.permit import LIFETIME, issue, load_or_make_key, sign
+from farm.recipe import Recipe
 from farm.settings import Settings
 
 KEY_FILE = "permit.pem"
@@ -65,6 +66,17 @@ class Permits:
         )
         return {"token": sign(permit, self._key), "expires": permit.expires}
 
+    def for_job(self, job: Job, recipe: Recipe) -> dict[str, Any]:
+        """A permit for a job's own plate and identities, with this recipe."""
+        request = JobRequest.model_validate(job.request)
+        return self.issue(
+            job=job.id,
+            plate_sha256=request.plate.sha256 or "",
+            identities=tuple(picture.sha256 for identity in request.identities for picture in identity.pictures),
+            recipe_digest=recipe.digest(),
+            consent=Consent.model_validate(job.consent or {}),
+        )
+
 
 class PermitRenewer:
     """Reissues the permits of open jobs before they run out: a job may wait or render for longer than a permit lasts.
@@ -92,12 +104,5 @@ class PermitRenewer:
             .with_for_update(skip_locked=True)
         ).all()
         for job in due:
-            request = JobRequest.model_validate(job.request)
-            job.permit = self._permits.issue(
-                job=job.id,
-                plate_sha256=request.plate.sha256 or "",
-                identities=tuple(picture.sha256 for identity in request.identities for picture in identity.pictures),
-                recipe_digest=request.recipe.digest(),
-                consent=Consent.model_validate(job.consent or {}),
-            )
+            job.permit = self._permits.for_job(job, JobRequest.model_validate(job.request).recipe)
         return len(due)

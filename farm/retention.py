@@ -16,12 +16,12 @@ from farm.db.base import seconds
 from farm.db.engine import Sessions, transact
 from farm.db.tables import Event, Job
 from farm.jobs import ledger
+from farm.jobs.rerender import RETENTION
 from farm.jobs.states import FINAL_JOB_STATES
 from farm.settings import Settings
 from farm.store import keys
 from farm.store.base import Store
 
-KIND = "job.retention"
 PARTS = {
     "working": ("segments/", "timelines/", "chunks/", "previews/"),
     "inputs": ("plate", "pictures/", "identities/", "cast"),
@@ -108,7 +108,7 @@ class Retention:
 
 def _due(session: Session, *, part: str, age: timedelta, limit: int) -> list[str]:
     was: Any = exists().where(
-        Event.job_id == Job.id, Event.kind == KIND, Event.data["part"].astext == part, Event.at > Job.finished_at
+        Event.job_id == Job.id, Event.kind == RETENTION, Event.data["part"].astext == part, Event.at > Job.finished_at
     )
     wanted = (
         select(Job.id)
@@ -126,4 +126,4 @@ def _due(session: Session, *, part: str, age: timedelta, limit: int) -> list[str
 def _note(session: Session, *, found: Doomed) -> None:
     reason = f"Retention removed {found.objects} objects ({found.part})."
     data = {"part": found.part, "objects": found.objects, "bytes": found.size}
-    ledger.note(session, KIND, job_id=found.job_id, actor="retention", reason=reason, data=data)
+    ledger.note(session, RETENTION, job_id=found.job_id, actor="retention", reason=reason, data=data)

@@ -30,9 +30,12 @@ from farm.api.operations import (
 )
 from farm.api.schemas import JobOut, WorkerList
 from farm.api.services import services
+from farm.api.submission import named
 from farm.errors import InfrastructureError, InputError
 from farm.jobs.budgets import ProjectChange, ProjectView
 from farm.jobs.schedules import ScheduleView
+from farm.provenance.consent import ConsentPolicy
+from farm.recipe import preset, tuned
 
 bp = APIBlueprint("operating", __name__, url_prefix="/api/v1", tag="Operations")
 EXTENSION = "farm_operations"
@@ -61,13 +64,24 @@ def body(model: type[M]) -> M:
 @bp.post("/jobs/<job_id>/requeue")
 @bp.output(JobOut)
 @bp.doc(
-    summary="Do work of a job again: what failed, one chunk, or all of it",
+    summary="Do work of a job again: what failed, one chunk, or all of it; or an ended job with another recipe",
     operation_id="requeue_job",
-    responses=problems(404, 409, 422, 503),
+    responses=problems(403, 404, 409, 422, 503),
 )
 def requeue(job_id: str) -> JobOut:
-    asked = body(RequeueIn)
-    operations().requeue(job_id, asked.what, asked.reason)
+    asked, found = body(RequeueIn), services()
+    if asked.recipe is None:
+        operations().requeue(job_id, asked.what, asked.reason)
+    else:
+        recipe = named(lambda: tuned(preset(str(asked.recipe)), asked.settings))
+        named(lambda: found.check_recipe(recipe))
+        operations().rerender(
+            job_id,
+            recipe,
+            asked.reason,
+            permits=found.permits,
+            policy=ConsentPolicy(found.settings.consent_policy),
+        )
     return services().ledger.job(job_id)
 
 

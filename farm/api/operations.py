@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
@@ -17,7 +17,7 @@ from farm import jobs
 from farm.api.schemas import MergeIn, SplitIn
 from farm.db.engine import Sessions, transact
 from farm.db.enums import RequestedState
-from farm.db.tables import Task, Webhook
+from farm.db.tables import Job, Task, Webhook
 from farm.errors import NotFoundError
 from farm.jobs import budgets, fleet, schedules, webhooks, worker_keys
 from farm.jobs.budgets import ProjectChange, ProjectView
@@ -26,6 +26,9 @@ from farm.jobs.schedules import ScheduleView
 from farm.jobs.states import TaskKind
 from farm.jobs.why import why_job, why_task, why_worker
 from farm.jobs.worker_keys import KeyView, NewKey
+from farm.permits import Permits
+from farm.provenance.consent import Consent, ConsentPolicy, admit
+from farm.recipe import Recipe
 
 OWN_KEY = "this-deployment"
 
@@ -35,9 +38,15 @@ class _In(BaseModel):
 
 
 class RequeueIn(_In):
-    """`what`: "failed" (what failed or was cancelled), "job" (all of it, from the plan on) or the number of a chunk."""
+    """`what`: "failed" (what failed or was cancelled), "job" (all of it, from the plan on) or the number of a chunk.
+
+    With `recipe` (and `settings`, as of a new job) instead: a job that has ended is rendered with that recipe, and what
+    comes out the same is taken over.
+    """
 
     what: Literal["failed", "job"] | int = "failed"
+    recipe: str | None = None
+    settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     reason: str = Field(default="", max_length=500)
 
 
@@ -157,6 +166,27 @@ class Operations:
     def requeue(self, job_id: str, what: Literal["failed", "job"] | int, reason: str) -> None:
         again = partial(jobs.requeue, job_id=job_id, actor=self._actor, what=what, reason=reason or "Requeued.")
         transact(self._sessions, again)
+
+    def rerender(
+        self,
+        job_id: str,
+        recipe: Recipe,
+        reason: str,
+        *,
+        permits: Permits,
+        policy: ConsentPolicy,
+    ) -> None:
+        """Give an ended job another recipe, under the consent that it has. PolicyError where that is not enough."""
+
+        def work(session: Session) -> None:
+            job = session.get(Job, job_id)
+            if job is None:
+                raise NotFoundError("There is no such job.", where=f"job {job_id}", do="List the jobs: farm jobs.")
+            admit(Consent.model_validate(job.consent or {}), policy, changes_faces=recipe.changes_faces)
+            permit = permits.for_job(job, recipe)
+            jobs.rerender(session, job_id, recipe, permit=permit, actor=self._actor, reason=reason)
+
+        transact(self._sessions, work)
 
     def accept_as_is(self, job_id: str, position: int, reason: str) -> None:
         accept = partial(jobs.accept_as_is, job_id=job_id, position=position, actor=self._actor, reason=reason)

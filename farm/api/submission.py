@@ -93,10 +93,10 @@ class Submission:
 
     def _check(self, parcel: Parcel) -> _Checked:
         options, settings = parcel.options, self._services.settings
-        recipe = tuned(_named(partial(preset, options.recipe)), options.settings)
+        recipe = tuned(named(partial(preset, options.recipe)), options.settings)
         for name in options.deliverables:
-            check_size(_named(partial(deliverable, name)), options.max_bytes)
-        _named(partial(self._services.check_recipe, recipe))
+            check_size(named(partial(deliverable, name)), options.max_bytes)
+        named(partial(self._services.check_recipe, recipe))
         consent = admit(options.consent, ConsentPolicy(settings.consent_policy), changes_faces=recipe.changes_faces)
         facts = self._probe(parcel.plate)
         large = grown(facts, recipe.scale)
@@ -253,7 +253,7 @@ def _blaming(label: str) -> Iterator[None]:
         raise type(error)(error.what, where=label, do=error.do) from error
 
 
-def _named(find: Callable[[], T]) -> T:
+def named(find: Callable[[], T]) -> T:
     """What `find` gives; a name that is not there is the request's fault, not a missing page."""
     try:
         return find()

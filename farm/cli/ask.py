@@ -137,17 +137,7 @@ class Asked:
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
         """Settings by kind of processor; InputError names an option that is not KIND.NAME=VALUE."""
-        found: dict[str, dict[str, Any]] = {}
-        for given in self.changes:
-            name, equals, value = given.partition("=")
-            kind, dot, field_name = name.partition(".")
-            if not (equals and dot and kind and field_name):
-                raise InputError(f"{given!r} is no setting.", where="--set", do="Write it like this: swap.boost=2.")
-            try:
-                found.setdefault(kind, {})[field_name] = json.loads(value)
-            except ValueError:
-                found.setdefault(kind, {})[field_name] = value
-        return found
+        return settings_of(self.changes)
 
     def check(self) -> None:
         """Everything that can be said without a farm. InputError or PolicyError names the file or option."""
@@ -260,3 +250,18 @@ def _split_identity(given: str) -> tuple[str, Path]:
     if equals and path and not Path(given).exists():
         return name, Path(path)
     return DEFAULT_LABEL, Path(given)
+
+
+def settings_of(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Settings by kind of processor; InputError names an option that is not KIND.NAME=VALUE."""
+    found: dict[str, dict[str, Any]] = {}
+    for given in changes:
+        name, equals, value = given.partition("=")
+        kind, dot, field_name = name.partition(".")
+        if not (equals and dot and kind and field_name):
+            raise InputError(f"{given!r} is no setting.", where="--set", do="Write it like this: swap.boost=2.")
+        try:
+            found.setdefault(kind, {})[field_name] = json.loads(value)
+        except ValueError:
+            found.setdefault(kind, {})[field_name] = value
+    return found

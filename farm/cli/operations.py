@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from farm.cli.ask import settings_of
 from farm.cli.connect import running_farm
 from farm.cli.output import print_facts, print_json, print_table
 from farm.errors import InputError
@@ -52,14 +53,32 @@ def resume(job_id: str, reason: str, as_json: bool) -> None:
 @click.argument("job_id")
 @click.option("--all", "everything", is_flag=True, help="All of it, from the plan on.")
 @click.option("--chunk", type=click.IntRange(0), help="This chunk alone, also of a completed job.")
+@click.option("--recipe", help="An ended job with this recipe; only what changes is rendered again.")
+@click.option("--set", "changes", multiple=True, metavar="KIND.NAME=VALUE", help="A setting of that recipe, as JSON.")
 @_reason
 @_json
-def requeue(job_id: str, everything: bool, chunk: int | None, reason: str, as_json: bool) -> None:
-    """Do again what failed of a job, or one chunk, or all of it."""
+def requeue(
+    job_id: str,
+    everything: bool,
+    chunk: int | None,
+    recipe: str | None,
+    changes: tuple[str, ...],
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Do again what failed of a job, or one chunk, or all of it; or a whole job with another recipe."""
     if everything and chunk is not None:
         raise InputError("All of a job holds each of its chunks.", where="--chunk", do="Give --all or --chunk.")
-    what: str | int = "job" if everything else "failed" if chunk is None else chunk
-    found = _operate("POST", f"/jobs/{job_id}/requeue", {"what": what, "reason": reason})
+    if recipe is not None and (everything or chunk is not None):
+        raise InputError("A recipe is for the whole job.", where="--recipe", do="Give it alone.")
+    if changes and recipe is None:
+        raise InputError("A setting is one of a recipe.", where="--set", do="Name the recipe, too: --recipe NAME.")
+    body: dict[str, Any] = {"reason": reason}
+    if recipe is None:
+        body["what"] = "job" if everything else "failed" if chunk is None else chunk
+    else:
+        body |= {"recipe": recipe, "settings": settings_of(changes)}
+    found = _operate("POST", f"/jobs/{job_id}/requeue", body)
     _say(found, found["state"], as_json=as_json)
 
 

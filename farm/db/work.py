@@ -200,7 +200,11 @@ class Fingerprint(Base):
     """
 
     __tablename__ = "fingerprint"
-    __table_args__ = (Index("ix_fingerprint_digest", "digest"), Index("ix_fingerprint_job", "job_id"))
+    __table_args__ = (
+        Index("ix_fingerprint_digest", "digest"),
+        Index("ix_fingerprint_job", "job_id"),
+        Index("ix_fingerprint_kept", "job_id", postgresql_where=text("outputs IS NOT NULL")),
+    )
 
     attempt_id: Mapped[str] = mapped_column(ForeignKey("attempt.id", ondelete="CASCADE"), primary_key=True)
     job_id: Mapped[str] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"))

@@ -9,6 +9,7 @@ Submitting and commanding (API, CLI, triggers)
     submit(session, request, *, idempotency_key, job_id, actor) -> Submitted(job_id, created)
     cancel / pause / resume(session, job_id, *, actor, reason) -> JobState
     requeue(session, job_id, *, actor, what="failed" | "job" | chunk number, reason) -> JobState
+    rerender(session, job_id, recipe, *, permit, actor, reason) -> JobState       an ended job, with another recipe
     choose_mapping(session, job_id, mapping, *, actor) -> JobState
     replace_cast(session, job_id, before, after, members, *, actor, reason)
     accept_as_is(session, job_id, position, *, actor, reason) -> JobState
@@ -18,6 +19,7 @@ Working (a worker's slot)
     claim(session, slot) -> Claim | None               commit, then work; the lease is in claim.lease
     heartbeat(session, lease, progress) -> HeartbeatAnswer(alive, reason, next_seconds)
     publish_plate, publish_chunk, publish_timeline, open_cast, publish_mapping(session, lease, ...)
+    reusable(session, lease, digest) -> Reusable | None   what is made of the same need not be made again
     finish(session, lease, PlanResult | CastResult | RenderResult | MergeResult)
     finish_and_claim(session, lease, result, slot) -> Followed(claim, asked)     the two at the price of one
     fail(session, lease, error_class, message) -> TaskState
@@ -53,6 +55,8 @@ from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_pl
 from farm.jobs.policy import Policy
 from farm.jobs.report import heartbeat
 from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, PlateRef
+from farm.jobs.rerender import rerender
+from farm.jobs.reuse import reusable
 from farm.jobs.states import AttemptState, JobState, TaskKind, TaskState
 from farm.jobs.submit import Submitted, submit
 from farm.jobs.wire import (
@@ -117,7 +121,9 @@ __all__ = [
     "replace_cast",
     "replan",
     "requeue",
+    "rerender",
     "resume",
+    "reusable",
     "set_priority",
     "submit",
 ]

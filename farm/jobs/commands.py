@@ -27,7 +27,7 @@ def cancel(session: Session, job_id: str, *, actor: str, reason: str = "Cancelle
     if job.state in (JobState.CANCELLING, JobState.CANCELLED):
         return job.state
     if job.state in FINAL_JOB_STATES:
-        raise _refused(job, "cancelled", "It has ended.")
+        raise refused(job, "cancelled", "It has ended.")
     moves.move_tasks(session, job, _NOT_RUNNING, TaskState.CANCELLED, reason, actor=actor)
     running = moves.any_running(session, job)
     moves.move_job(session, job, JobState.CANCELLING if running else JobState.CANCELLED, reason, actor=actor)
@@ -40,7 +40,7 @@ def pause(session: Session, job_id: str, *, actor: str, reason: str = "Paused.")
     if job.state in _HALT:
         return job.state
     if job.state in FINAL_JOB_STATES or job.state is JobState.CANCELLING:
-        raise _refused(job, "paused", "Only a job that is not ended can be.")
+        raise refused(job, "paused", "Only a job that is not ended can be.")
     moves.move_tasks(session, job, (TaskState.READY, TaskState.BACKOFF), TaskState.PAUSED, reason, actor=actor)
     running = moves.any_running(session, job)
     moves.move_job(session, job, JobState.PAUSING if running else JobState.PAUSED, reason, actor=actor)
@@ -51,7 +51,7 @@ def resume(session: Session, job_id: str, *, actor: str, reason: str = "Resumed.
     """Let a paused job go on where it was. A job that is not paused refuses."""
     job = moves.lock_job(session, job_id)
     if job.state not in _HALT:
-        raise _refused(job, "resumed", "Only a paused job can be.")
+        raise refused(job, "resumed", "Only a paused job can be.")
     moves.move_tasks(session, job, [TaskState.PAUSED], TaskState.READY, reason, actor=actor)
     moves.move_job(session, job, phase(session, job), reason, actor=actor)
     advance(session, job)
@@ -62,7 +62,7 @@ def choose_mapping(session: Session, job_id: str, mapping: dict[str, Any], *, ac
     """Decide who in the cast gets which identity, for a job that waits for it; its chunks become claimable."""
     job = moves.lock_job(session, job_id)
     if not _waits_for_mapping(job):
-        raise _refused(job, "given a mapping", "Only a job that waits for one can be.")
+        raise refused(job, "given a mapping", "Only a job that waits for one can be.")
     job.mapping, job.mapping_by = mapping, actor
     ledger.note(session, "job.mapping", job_id=job.id, actor=actor, reason="The mapping was chosen.")
     advance(session, job)
@@ -78,7 +78,7 @@ def replace_cast(
     """
     job = moves.lock_job(session, job_id)
     if not _waits_for_mapping(job):
-        raise _refused(job, "given another cast", "The cast can be changed until the mapping is decided.")
+        raise refused(job, "given another cast", "The cast can be changed until the mapping is decided.")
     if job.cast_key != before:
         raise ConflictError(
             "Somebody else has changed the cast meanwhile.", where=f"job {job.id}", do="Look at it again, then repeat."
@@ -120,7 +120,7 @@ def requeue(
     """
     job = moves.lock_job(session, job_id)
     if job.state in (JobState.CANCELLING, JobState.WAITING):
-        raise _refused(job, "requeued", "Wait until it is cancelled, or has begun.")
+        raise refused(job, "requeued", "Wait until it is cancelled, or has begun.")
     if what == "job":
         _restart(session, job, actor, reason)
     elif what == "failed":
@@ -155,7 +155,8 @@ def _waits_for_mapping(job: Job) -> bool:
     return waits or job.state is JobState.AWAITING_CAST
 
 
-def _refused(job: Job, what: str, why: str) -> ConflictError:
+def refused(job: Job, what: str, why: str) -> ConflictError:
+    """The error for a command that makes no sense in the job's state."""
     return ConflictError(f"A job that is {job.state} cannot be {what}.", where=f"job {job.id}", do=why)
 
 
@@ -166,7 +167,9 @@ def _chunk(session: Session, job: Job, position: int) -> Chunk:
     return chunk
 
 
-def _again(session: Session, job: Job, after: TaskState, actor: str, reason: str, *where: ColumnElement[bool]) -> int:
+def fresh_start(
+    session: Session, job: Job, after: TaskState, actor: str, reason: str, *where: ColumnElement[bool]
+) -> int:
     """Give tasks a fresh start: their running attempts are superseded and their counts of tries forgotten."""
     moves.supersede(session, job, reason, where=where)
     session.execute(
@@ -187,22 +190,29 @@ def _again(session: Session, job: Job, after: TaskState, actor: str, reason: str
 
 
 def _restart(session: Session, job: Job, actor: str, reason: str) -> None:
-    _again(session, job, TaskState.WAITING, actor, reason, Task.kind != TaskKind.PLAN)
+    fresh_start(session, job, TaskState.WAITING, actor, reason, Task.kind != TaskKind.PLAN)
     moves.discard_results(session, job)
+    _render_anew(session, Chunk.job_id == job.id)
     job.mapping = job.mapping_by = job.cast_key = job.cast_members = job.started_at = None
-    _again(session, job, moves.ready_state(job), actor, reason, Task.kind == TaskKind.PLAN)
+    fresh_start(session, job, moves.ready_state(job), actor, reason, Task.kind == TaskKind.PLAN)
+
+
+def _render_anew(session: Session, where: ColumnElement[bool]) -> None:
+    """A person wants to see the chunks rendered, so no result that is there already may stand in for them."""
+    session.execute(update(Chunk).where(where).values(fresh=True).execution_options(synchronize_session=False))
 
 
 def _retry_failed(session: Session, job: Job, actor: str, reason: str) -> None:
     if not _revive(session, job, actor, reason, (TaskState.FAILED, TaskState.CANCELLED)):
-        raise _refused(job, "requeued", "None of its tasks has failed; requeue the job or one chunk instead.")
+        raise refused(job, "requeued", "None of its tasks has failed; requeue the job or one chunk instead.")
 
 
 def _redo_chunk(session: Session, job: Job, position: int, actor: str, reason: str) -> None:
     chunk = _chunk(session, job, position)
     moves.discard_results(session, job, Chunk.position == position)
-    _again(session, job, TaskState.WAITING, actor, reason, Task.id == chunk.task_id)
-    _again(session, job, TaskState.WAITING, actor, reason, Task.kind == TaskKind.MERGE)
+    _render_anew(session, Chunk.task_id == chunk.task_id)
+    fresh_start(session, job, TaskState.WAITING, actor, reason, Task.id == chunk.task_id)
+    fresh_start(session, job, TaskState.WAITING, actor, reason, Task.kind == TaskKind.MERGE)
     # a job that had failed lost its other open tasks; they come back with this one
     _revive(session, job, actor, reason, (TaskState.CANCELLED,))
 
@@ -210,5 +220,5 @@ def _redo_chunk(session: Session, job: Job, position: int, actor: str, reason: s
 def _revive(session: Session, job: Job, actor: str, reason: str, states: tuple[TaskState, ...]) -> int:
     """Give the tasks in `states` a fresh start. Returns how many."""
     ended = Task.state.in_(states)
-    again = _again(session, job, TaskState.WAITING, actor, reason, Task.kind != TaskKind.PLAN, ended)
-    return again + _again(session, job, moves.ready_state(job), actor, reason, Task.kind == TaskKind.PLAN, ended)
+    again = fresh_start(session, job, TaskState.WAITING, actor, reason, Task.kind != TaskKind.PLAN, ended)
+    return again + fresh_start(session, job, moves.ready_state(job), actor, reason, Task.kind == TaskKind.PLAN, ended)

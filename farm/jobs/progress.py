@@ -125,6 +125,7 @@ _LATEST = text("""
     CROSS JOIN LATERAL (
         SELECT a.frames_done / greatest(extract(epoch FROM a.ended_at - a.started_at), 0.001) AS rate
         FROM attempt a WHERE a.job_id = wanted.id AND a.kind = 'render' AND a.state = 'done'
+          AND NOT a.environment ? 'reused'
         ORDER BY a.started_at DESC LIMIT :most) latest""")
 
 

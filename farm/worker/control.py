@@ -18,6 +18,7 @@ from farm.jobs.finish import Followed
 from farm.jobs.fleet import release_slot
 from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
+from farm.jobs.reuse import Reusable
 from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, Result, Slot
 
 log = structlog.get_logger(__name__)
@@ -62,6 +63,14 @@ class Control:
 
     def heartbeat(self, lease: Lease, progress: Progress) -> HeartbeatAnswer:
         return transact(self._sessions, lambda session: jobs.heartbeat(session, lease, progress, self._policy))
+
+    def reusable(self, lease: Lease, digest: str) -> Reusable | None:
+        """The result that has this fingerprint, where there is one; no task fails because it could not be asked for."""
+        try:
+            return transact(self._sessions, lambda session: jobs.reusable(session, lease, digest))
+        except InfrastructureError as error:
+            log.warning("the database is away; the chunk is rendered", error=str(error))
+            return None
 
     def publish_plate(self, lease: Lease, facts: dict[str, Any], *, sha256: str, size: int) -> None:
         self._insist(lambda session: jobs.publish_plate(session, lease, facts=facts, sha256=sha256, size=size))

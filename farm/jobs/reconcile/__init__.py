@@ -8,7 +8,7 @@ in turn; `services(...)` makes the usual set.
 from __future__ import annotations
 
 from farm.jobs.reconcile.budgets import BudgetKeeper
-from farm.jobs.reconcile.cleaning import Garbage, StaleCleaner
+from farm.jobs.reconcile.cleaning import Garbage, KeptResults, StaleCleaner
 from farm.jobs.reconcile.deadlines import DeadlineWatcher
 from farm.jobs.reconcile.finishing import DependencyReleaser, Finisher
 from farm.jobs.reconcile.leases import LeaseExpirer
@@ -25,6 +25,7 @@ __all__ = [
     "DependencyReleaser",
     "Finisher",
     "Garbage",
+    "KeptResults",
     "LaneCloser",
     "LeaseExpirer",
     "Message",

@@ -12,6 +12,7 @@ from farm.db.base import seconds
 from farm.db.engine import Sessions, transact
 from farm.db.tables import Attempt, Task
 from farm.jobs.policy import DEFAULT, Policy
+from farm.jobs.rerender import let_go
 from farm.jobs.states import TaskKind
 
 
@@ -59,3 +60,17 @@ class StaleCleaner:
             .limit(self._policy.batch)
         )
         return [Garbage(*row) for row in rows]
+
+
+class KeptResults:
+    """Gives up results that were kept while a job was rendered again with another recipe, once it has ended."""
+
+    name = "kept"
+
+    def __init__(self, sessions: Sessions, policy: Policy = DEFAULT) -> None:
+        self._sessions = sessions
+        self._policy = policy
+
+    def run_once(self) -> int:
+        grace, most = self._policy.garbage_seconds, self._policy.batch
+        return transact(self._sessions, lambda session: let_go(session, grace=grace, most=most))

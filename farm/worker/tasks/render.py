@@ -33,6 +33,7 @@ from farm.recipe import Recipe
 from farm.store import keys
 from farm.worker.back_end import BackEnd, choose, pipeline_of, smaller
 from farm.worker.back_end import Cast as Roles
+from farm.worker.fingerprint import fingerprint, taken_over
 from farm.worker.identities import stored_identities
 from farm.worker.permission import require_permit
 from farm.worker.previews import Previews
@@ -46,24 +47,23 @@ _AHEAD_ON_CARD = 2
 
 
 def render(context: TaskContext) -> RenderResult:
-    """Renders one chunk; its files are in the store when this returns.
+    """Renders one chunk, or takes over a result that was made of the same; its files are in the store afterwards.
 
     Where the card's memory runs out, the chunk begins anew with half the batch, in the end without the card.
     """
     chunk = _chunk(context)
     permit = require_permit(context)
     facts, timeline = context.facts(), Timeline.from_bytes(context.store.get_bytes(chunk.plan["timeline"]))
-    segment = context.folder / "segment"
-    context.store.get_file(chunk.segment_key, segment)
     recipe = context.claim.job.recipe.as_is() if chunk.as_is else context.claim.job.recipe
     models, card = context.toolbox.models(), context.toolbox.card
-    work = _Work(
-        context,
-        chunk,
-        _Plate(segment, facts, timeline),
-        _roles(context, recipe),
-        _label(context, recipe, permit, facts),
-    )
+    label = _label(context, recipe, permit, facts)
+    digest = fingerprint(context, chunk, timeline, recipe, models.catalogue, permit, labelled=label is not None)
+    found = context.control.reusable(context.lease, digest)
+    if found is not None and (result := taken_over(context, chunk, found, digest)) is not None:
+        return result
+    segment = context.folder / "segment"
+    context.store.get_file(chunk.segment_key, segment)
+    work = _Work(context, chunk, _Plate(segment, facts, timeline), _roles(context, recipe), label)
     back_end = choose(card, recipe, facts, models)
     if back_end.on_card and int(chunk.plan["before"]) < CONTEXT[0]:
         back_end = BackEnd(CPU, "the chunk was cut with less context than the card's path looks at")
@@ -78,7 +78,7 @@ def render(context: TaskContext) -> RenderResult:
                 raise
             back_end = smaller(back_end, card, recipe, facts, models)
     stored = outputs.store()
-    environment = _environment(context, chunk, recipe, back_end, decoder)
+    environment = _environment(context, chunk, recipe, back_end, decoder) | {"fingerprint": digest}
     if back_end.on_card:
         environment["slot_mib"] = card.remember(recipe)
     return RenderResult(

@@ -55,6 +55,11 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         ("requeue J", ("POST", "/jobs/J/requeue", {"what": "failed", "reason": ""}), "running"),
         ("requeue J --all", ("POST", "/jobs/J/requeue", {"what": "job", "reason": ""}), "running"),
         ("requeue J --chunk 0", ("POST", "/jobs/J/requeue", {"what": 0, "reason": ""}), "running"),
+        (
+            "requeue J --recipe swap --set swap.boost=2",
+            ("POST", "/jobs/J/requeue", {"reason": "", "recipe": "swap", "settings": {"swap": {"boost": 2}}}),
+            "running",
+        ),
         ("accept J 3 --reason black", ("POST", "/jobs/J/chunks/3/accept", {"reason": "black"}), "running"),
         ("priority J 9", ("POST", "/jobs/J/priority", {"priority": 9}), "9"),
         ("why J", ("GET", "/jobs/J/why", None), "Because."),
