@@ -54,6 +54,16 @@ class Scratch:
 def process_name(pid: int) -> str:
     """Of one process for good: ids are used again."""
     try:
-        return f"{pid}-{int(psutil.Process(pid).create_time() * 100)}"
-    except psutil.NoSuchProcess:
+        return f"{pid}-{_started(pid)}"
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
         return f"{pid}-gone"
+
+
+def _started(pid: int) -> int:
+    """When the process was started, in ticks: since the boot where the system says so, since that does not change when
+    the machine's clock is set.
+    """
+    if not Path("/proc/self/stat").exists():
+        return int(psutil.Process(pid).create_time() * 100)
+    # the program's name, in brackets, may hold spaces and brackets itself; the time is the 22nd field
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from farm.worker.scratch import Scratch
@@ -30,3 +31,14 @@ def test_the_dead_are_swept_and_the_living_kept(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) == 2
         assert scratch.sweep() == 1
         assert list(tmp_path.iterdir()) == [alive]
+
+
+def test_a_living_process_is_known_even_after_its_clock_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux counts a process's time of start from the boot, whose date moves with the clock."""
+    with Scratch(tmp_path).folder("alive") as alive:
+        booted = psutil.boot_time()
+        monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: booted + 3600)
+        assert Scratch(tmp_path).sweep() == 0
+        assert alive.is_dir()
