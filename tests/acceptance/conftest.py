@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,11 +15,12 @@ import pytest
 
 from farm.api.schemas import IdentityIn, JobIn, JobOut
 from farm.client import Client
-from farm.local.farm import LocalFarm
+from farm.local.farm import SERVICES, LocalFarm
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.sample import IDENTITIES, Sample, generate, portrait_picture
 from farm.settings import load_settings
+from tests.rabbitmq import BROKER, rabbitmq
 
 SAMPLE_SECONDS = 5
 
@@ -83,7 +86,13 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     settings = load_settings(
         home=home, url=None, lease_seconds=8, heartbeat_seconds=1, reconcile_seconds=0.5, drain_seconds=1
     )
-    with LocalFarm(home, settings) as local:
+    with ExitStack() as stack:
+        services = SERVICES
+        if os.environ.get("FARM_TESTS_BROKER") == "rabbitmq":
+            url = stack.enter_context(rabbitmq(tmp_path_factory.mktemp("broker") / "rabbitmq")).url
+            stack.enter_context(pytest.MonkeyPatch.context()).setenv(BROKER, url)
+            services = "tests.rabbitmq:services"
+        local = stack.enter_context(LocalFarm(home, settings, services=services))
         assert local.state is not None
         client = Client(local.state.url)
         yield Farm(local, client)

@@ -27,7 +27,7 @@ from tests.chaos.harness import LEASE, SWAP, UPSCALE, ChaosFarm, Materials, Watc
 from tests.chaos.points import Points
 from tests.chaos.services import ENVIRONMENT
 from tests.media_factory import ffmpeg, picture, tone
-from tests.rabbitmq import rabbitmq
+from tests.rabbitmq import RabbitMQ, rabbitmq
 from tests.services import http_server
 from tests.stand_ins import stand_in_catalogue
 
@@ -51,6 +51,7 @@ class _Ground:
     line: BadLine | None = None
     endpoint: str = ""
     disks: dict[str, Path] = field(default_factory=dict)
+    rabbitmq: RabbitMQ | None = None
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def chaos_farm(folder: Path, *, store: str = FOLDER, broker: str = VALKEY, model
         stack.callback(watcher.stop)
         farm = ChaosFarm(
             local, client, sessions, Points(home / "chaos"), open_store(settings.model_copy(update=direct)), plate,
-            frame_hashes(plate), folder, frozenset(ground.has), ground.line, ground.disks, watcher,
+            frame_hashes(plate), folder, frozenset(ground.has), ground.line, ground.disks, watcher, ground.rabbitmq,
         )  # fmt: skip
         if models:
             face = generate(folder / "face", seconds=FACE_SECONDS, size=(320, 180), people=1)
@@ -105,7 +106,8 @@ def _lay(ground: _Ground, stack: ExitStack, folder: Path, store: str, broker: st
     elif os.getuid() == 0 and (mount := shutil.which("mount")):
         _lay_disks(ground, stack, folder, mount)
     if broker == RABBITMQ:
-        ground.environment["FARM_BROKER_URL"] = stack.enter_context(rabbitmq(folder / "rabbitmq"))
+        ground.rabbitmq = stack.enter_context(rabbitmq(folder / "rabbitmq"))
+        ground.environment["FARM_BROKER_URL"] = ground.rabbitmq.url
 
 
 def _lay_s3(ground: _Ground, stack: ExitStack, folder: Path) -> None:

@@ -39,6 +39,7 @@ from tests.acceptance.conftest import frame_hashes
 from tests.chaos.bad_line import BadLine
 from tests.chaos.points import Points
 from tests.integration.jobs.invariants import broken, broken_at_rest
+from tests.rabbitmq import RabbitMQ
 
 T = TypeVar("T")
 LEASE = 3.0
@@ -101,6 +102,7 @@ class ChaosFarm:
     line: BadLine | None = None
     disks: dict[str, Path] = field(default_factory=dict)
     watcher: Watcher | None = None
+    rabbitmq: RabbitMQ | None = None
     materials: Materials | None = None
 
     def submit(self, chunk_seconds: float = 0.5, *, key: str | None = None) -> str:

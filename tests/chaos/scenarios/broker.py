@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 
 from farm.db.enums import OutboxTopic
 from farm.jobs.reconcile import Message
 from farm.wakeups import Wakeups
-from tests.chaos.farm import VALKEY
+from tests.chaos.farm import RABBITMQ, VALKEY
 from tests.chaos.harness import ChaosFarm
 from tests.chaos.instrument import DELAYED, DOUBLED, LOST, WAKE
 from tests.chaos.points import AFTER, Rate
@@ -54,6 +55,24 @@ def clients_killed(farm: ChaosFarm, dice: random.Random) -> list[str]:
     return [job, later]
 
 
+def rabbitmq_restarted(how: signal.Signals) -> Run:
+    """RabbitMQ dies while a job runs, and is started again a little later."""
+
+    def run(farm: ChaosFarm, dice: random.Random) -> list[str]:
+        assert farm.rabbitmq is not None
+        job = farm.submit(some_chunks(dice))
+        farm.wait_running(job)
+        farm.rabbitmq.end(how)
+        time.sleep(3 * dice.random())
+        farm.rabbitmq.start()
+        farm.completed(job)
+        later = farm.submit()
+        farm.completed(later)
+        return [job, later]
+
+    return run
+
+
 def many_wakes(farm: ChaosFarm, dice: random.Random) -> list[str]:
     """Many more wake-ups than work."""
     wakeups = Wakeups(farm.broker_url)
@@ -71,6 +90,8 @@ SCENARIOS = (
     Scenario("wake-ups doubled", KIND, wakes(DOUBLED, 1.0)),
     Scenario("wake-ups delayed", KIND, wakes(DELAYED, 1.0)),
     Scenario("more wake-ups than work", KIND, many_wakes),
+    Scenario("RabbitMQ killed", KIND, rabbitmq_restarted(signal.SIGKILL), frozenset({RABBITMQ})),
+    Scenario("RabbitMQ restarted", KIND, rabbitmq_restarted(signal.SIGTERM), frozenset({RABBITMQ})),
     Scenario("broker flushed", KIND, flushed, frozenset({VALKEY})),
     Scenario("broker's clients killed", KIND, clients_killed, frozenset({VALKEY})),
 )
