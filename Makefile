@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 GPU_PY ?= $(PY)
 
-.PHONY: help chaos setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-live exactness clean
+.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-live exactness clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -45,8 +45,12 @@ test-acceptance: setup ## tests with real processes, real clips and a real brows
 fuzz: setup ## damaged files by the thousand
 	.venv/bin/pytest -m slow tests/integration/media/test_fuzz.py
 
-chaos: setup ## faults of every kind against a running farm; MINUTES=20 SEED=now STORE=folder
-	$(PY) -m tests.chaos --minutes $(or $(MINUTES),20) --store $(or $(STORE),folder) $(if $(SEED),--seed $(SEED))
+chaos: setup ## faults of every kind against a running farm; MINUTES=20 SEED=now STORE=folder BROKER=valkey
+	$(PY) -m tests.chaos --minutes $(or $(MINUTES),20) --store $(or $(STORE),folder) --broker $(or $(BROKER),valkey) \
+	  $(if $(SEED),--seed $(SEED))
+
+test-rabbitmq: setup ## the acceptance tests with RabbitMQ as the broker (rabbitmq-server has to be installed)
+	FARM_TESTS_BROKER=rabbitmq .venv/bin/pytest tests/acceptance
 
 test-gpu: setup ## tests that need an NVIDIA GPU
 	.venv/bin/pytest -m gpu

@@ -11,6 +11,7 @@ from functools import partial
 from farm import jobs
 from farm.db.engine import transact
 from farm.errors import ConflictError
+from farm.store import keys
 from tests.chaos.farm import MODEL, MODELS
 from tests.chaos.harness import UPSCALE, ChaosError, ChaosFarm
 from tests.chaos.instrument import STORE
@@ -140,6 +141,21 @@ def requeued_when_completed(farm: ChaosFarm, dice: random.Random) -> list[str]:
     return [job]
 
 
+def deleted_while_running(farm: ChaosFarm, dice: random.Random) -> list[str]:
+    """Somebody deletes what a running job lives on: it fails and says what is gone, and can be begun again."""
+    farm.points.arm("after-claim", Fault("stop"))
+    job = farm.submit(some_chunks(dice))
+    pid = farm.met("after-claim")
+    farm.store.delete_prefix(keys.segments(job))
+    farm.signal([pid], signal.SIGCONT)
+    state, reason = farm.ended(job), farm.client.job(job).reason
+    if state != "failed" or "does not exist" not in reason:
+        raise ChaosError(f"without its segments the job is {state}: {reason}")
+    transact(farm.sessions, lambda s: jobs.requeue(s, job, actor="chaos", what="job"))
+    farm.completed(job)
+    return [job]
+
+
 def model_missing(farm: ChaosFarm, dice: random.Random) -> list[str]:
     """A slot's model is taken away under it: the job fails and says which; put back, it is requeued and ends well."""
     frames = farm.undisturbed(UPSCALE)
@@ -224,6 +240,7 @@ _PLAIN = tuple(
         ),
         ("requeue when completed", requeued_when_completed),
         ("two users on one job", two_users),
+        ("delete while running", deleted_while_running),
     )
 )
 SCENARIOS = (*_PLAIN, Scenario("model missing", KIND, model_missing, frozenset({MODELS})))

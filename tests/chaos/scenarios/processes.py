@@ -15,7 +15,7 @@ from tests.chaos.scenario import Run, Scenario, some_chunks
 
 ACTS = ("kill", "exit", "stop")
 KIND = "process"
-_SKIP = {**dict.fromkeys(POINTS, 3), SLOT: 8, RECONCILER: 8, API: 2, FLEET: 2}
+_SKIP = {**dict.fromkeys(POINTS, 2), SLOT: 8, RECONCILER: 8, API: 2, FLEET: 2}
 """At how many of the first times a point is reached a fault may come."""
 
 Pids = Callable[[ChaosFarm], list[int]]
