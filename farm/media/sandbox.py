@@ -1,15 +1,20 @@
-"""Look at files from outside in a process of its own, with limits on memory, processor time and waiting.
+"""Read files from outside in a process of its own, with limits on memory, processor time and waiting.
 
-A file that makes the parser crash, hang or eat memory takes that process with it and nothing else.
+A file that makes the parser crash, hang or eat memory takes that process with it and nothing else. The processes are
+forked from one that has the parser loaded already, so that a burst of submissions does not pay for that each time.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import multiprocessing
+import os
 import resource
-import subprocess
-import sys
+from collections.abc import Callable
+from functools import cache, partial
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +26,42 @@ MEMORY_BYTES = 4 * 1024**3
 CPU_SECONDS = 60
 WALL_SECONDS = 120.0
 
+Read = Callable[[Path], Any]
+"""Runs in the child; what it gives must be JSON."""
+
+
+@cache
+def _forks() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["farm.media.probe", "farm.media.stills", "farm.media.sandbox"])
+    return context
+
+
+def _facts(path: Path) -> Any:
+    from farm.media.probe import probe  # in the child, where it is loaded: PyAV does not belong into this process
+
+    return probe(path).model_dump(mode="json")
+
+
+def _stills(path: Path, count: int) -> list[str]:
+    from farm.media.stills import stills
+
+    return [base64.b64encode(still).decode() for still in stills(path, count)]
+
 
 def probe_safely(
-    path: Path, *, memory: int = MEMORY_BYTES, cpu_seconds: int = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
+    path: Path,
+    *,
+    memory: int = MEMORY_BYTES,
+    cpu_seconds: int = CPU_SECONDS,
+    wall_seconds: float = WALL_SECONDS,
+    read: Read = _facts,
 ) -> PlateFacts:
-    """`farm.media.probe.probe` in a child process with limits.
+    """`farm.media.probe.probe` in a child process with limits; `read` is another function to be called there.
 
     Raises what the probe raises, and InputError when the child was killed or overran a limit.
     """
-    answer = _ask("facts", path, memory, cpu_seconds, wall_seconds)
-    return PlateFacts.model_validate(answer)
+    return PlateFacts.model_validate(_ask(read, path, memory, cpu_seconds, wall_seconds))
 
 
 def stills_safely(
@@ -42,21 +73,27 @@ def stills_safely(
     wall_seconds: float = WALL_SECONDS,
 ) -> list[bytes]:
     """`farm.media.stills.stills` in a child process with limits; raises as `probe_safely`."""
-    return [base64.b64decode(still) for still in _ask(f"stills:{count}", path, memory, cpu_seconds, wall_seconds)]
+    read = partial(_stills, count=count)
+    return [base64.b64decode(still) for still in _ask(read, path, memory, cpu_seconds, wall_seconds)]
 
 
-def _ask(what: str, path: Path, memory: int, cpu_seconds: int, wall_seconds: float) -> Any:
-    command = [sys.executable, "-m", "farm.media.sandbox", str(memory), str(cpu_seconds), str(path.absolute()), what]
+def _ask(read: Read, path: Path, memory: int, cpu_seconds: int, wall_seconds: float) -> Any:
+    ours, theirs = _forks().Pipe(duplex=False)
+    child = _forks().Process(target=_child, args=(theirs, memory, cpu_seconds, path.absolute(), read), daemon=True)
+    child.start()
+    theirs.close()
     try:
-        done = subprocess.run(command, capture_output=True, timeout=wall_seconds, stdin=subprocess.DEVNULL, check=False)
-    except subprocess.TimeoutExpired:
-        raise _overran(f"did not end within {wall_seconds:.0f} seconds") from None
-    if done.returncode < 0:
-        raise _overran(f"was ended by signal {-done.returncode}")
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        raise _overran(f"ended with code {done.returncode} and no answer") from None
+        if not ours.poll(wall_seconds):
+            raise _overran(f"did not end within {wall_seconds:.0f} seconds")
+        answer: dict[str, Any] = json.loads(ours.recv_bytes())  # bytes, not a pickle: the child is not trusted
+    except (EOFError, ValueError):
+        child.join()
+        raise _overran(f"ended with code {child.exitcode} and no answer") from None
+    finally:
+        child.kill()
+        child.join()
+        child.close()
+        ours.close()
     if "found" in answer:
         return answer["found"]
     kind = getattr(errors, answer["kind"], InputError)
@@ -71,29 +108,17 @@ def _overran(what: str) -> InputError:
     )
 
 
-def _found(what: str, path: Path) -> Any:
-    if what == "facts":
-        from farm.media.probe import probe
-
-        return probe(path).model_dump(mode="json")
-    from farm.media.stills import stills
-
-    return [base64.b64encode(still).decode() for still in stills(path, int(what.removeprefix("stills:")))]
-
-
-def _child(memory: str, cpu_seconds: str, path: str, what: str) -> None:
-    """Runs in the child: set the limits first, then import what parses."""
-    resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds), int(cpu_seconds) + 1))
+def _child(out: Connection, memory: int, cpu_seconds: int, path: Path, read: Read) -> None:
+    """Runs in the child."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        answer: dict[str, object] = {"found": _found(what, Path(path))}
+        answer: dict[str, object] = {"found": read(path)}
     except FarmError as error:
         answer = {"kind": type(error).__name__, "what": error.what, "where": error.where, "do": error.do}
     except MemoryError:
         answer = {"kind": "InputError", "what": "Reading it takes more memory than is allowed.", "where": "", "do": ""}
-    sys.stdout.write(json.dumps(answer))
-
-
-if __name__ == "__main__":
-    _child(*sys.argv[1:5])
+    except Exception:
+        os._exit(1)  # without a word: a traceback would name the file in the log
+    out.send_bytes(json.dumps(answer).encode())

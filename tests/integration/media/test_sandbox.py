@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from farm.errors import InputError, NotFoundError
+from farm.media.facts import PlateFacts
 from farm.media.probe import probe
 from farm.media.sandbox import probe_safely
 from tests.media_factory import MediaFactory
+
+
+def spin(_: Path) -> PlateFacts:
+    """A parser that never ends."""
+    while True:
+        pass
+
+
+def explode(path: Path) -> PlateFacts:
+    raise ValueError(path)
 
 
 def test_the_answer_is_that_of_the_probe(media: MediaFactory) -> None:
@@ -27,9 +39,15 @@ def test_reasons_come_through(media: MediaFactory, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "limit",
-    [{"memory": 150 * 1024**2}, {"cpu_seconds": 0}, {"wall_seconds": 0.01}],
+    [{"memory": 150 * 1024**2}, {"cpu_seconds": 1, "read": spin}, {"wall_seconds": 0.01, "read": spin}],
     ids=lambda limit: next(iter(limit)),
 )
-def test_a_limit_that_is_overrun_is_a_clear_error(media: MediaFactory, limit: dict[str, int]) -> None:
+def test_a_limit_that_is_overrun_is_a_clear_error(media: MediaFactory, limit: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"cannot be trusted|more memory"):
         probe_safely(media.make("h264_closed.mp4"), **limit)
+
+
+def test_a_fault_of_ours_is_told_without_the_files_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no answer") as caught:
+        probe_safely(tmp_path / "secret name.mp4", read=explode)
+    assert "secret" not in str(caught.value)
