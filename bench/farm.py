@@ -8,7 +8,6 @@ database is measured in the same run: a transaction that updates one row.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import random
 import shutil
 import statistics
@@ -22,14 +21,18 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from bench.common import Goal, at_least, at_most, finish, noted, unmeasured
-from bench.farm_fill import SHA, Size, fill, request
+from bench.common import Goal, at_most, finish, noted
+from bench.farm_burst import burst
+from bench.farm_fill import OUT, SHA, Size, fill, open_farm, rendered, request
+from bench.farm_load import throughput
 from farm import jobs
-from farm.db.engine import Sessions, make_engine, make_sessions, transact
+from farm.db.engine import Sessions, make_engine, transact
 from farm.db.migrate import upgrade
 from farm.jobs import Claim, TaskKind
 from farm.jobs.reconcile import (
     BackoffEnder,
+    BudgetKeeper,
+    DeadlineWatcher,
     DependencyReleaser,
     Finisher,
     LaneCloser,
@@ -43,80 +46,6 @@ from farm.worker.control import Control
 from tests.postgres import Cluster
 
 Goals = dict[str, Goal]
-OUT = jobs.ObjectOut(key="bench", sha256=SHA, size=1)
-
-
-def open_farm(url: str, pool: int = 4) -> Sessions:
-    return make_sessions(make_engine(url, application="facefarm-bench", pool_size=pool))
-
-
-def rendered(frames: int) -> jobs.RenderResult:
-    return jobs.RenderResult(frames=frames, outputs={"review": OUT})
-
-
-def claim_and_finish(url: str, seconds: float, seed: int, results: multiprocessing.Queue[list[float]]) -> None:
-    """A client process: as many pairs as it can, through what a worker calls; puts the seconds that each took.
-
-    Each slot in turn ends the chunk that it holds and gets the next one with the same commit, as a worker's slot does.
-    """
-    sessions, dice, taken = open_farm(url), random.Random(seed), []  # noqa: S311
-    control = Control(sessions, jobs.Policy())
-    slots = [jobs.Slot(worker_id=f"w{dice.randrange(10_000)}", kinds=(TaskKind.RENDER,)) for _ in range(50)]
-    held = [(slot, claim) for slot in slots if (claim := control.claim(slot)) is not None]
-    end = time.monotonic() + seconds
-    while held and time.monotonic() < end:
-        slot, claim = held.pop(0)
-        begun = time.perf_counter()
-        control.finish(claim.lease, rendered(480), slot)
-        following = control.claim(slot)
-        taken.append(time.perf_counter() - begun)
-        if following is not None:
-            held.append((slot, following))
-    results.put(taken)
-
-
-def beat(url: str, seconds: float, rate: float, results: multiprocessing.Queue[list[float]]) -> None:
-    """A client process: heartbeats of the running attempts in turn, `rate` a second; puts the seconds of each."""
-    sessions, taken = open_farm(url), []
-    with sessions() as session:
-        leases = [
-            jobs.Lease(token=r.lease_token, job_id=r.job_id, task_id=r.task_id, attempt_id=r.id, until=r.lease_until,
-                       seconds=60, heartbeat_seconds=20)
-            for r in session.execute(text("SELECT * FROM attempt WHERE state = 'running'"))
-        ]  # fmt: skip
-    begun, number = time.monotonic(), 0
-    while (now := time.monotonic()) < begun + seconds:
-        if number > (now - begun) * rate:
-            time.sleep(0.001)
-            continue
-        at, lease = time.perf_counter(), leases[number % len(leases)]
-        progress = jobs.Progress(frames_done=number)
-        transact(sessions, lambda s, lease=lease, progress=progress: jobs.heartbeat(s, lease, progress))
-        taken.append(time.perf_counter() - at)
-        number += 1
-    results.put(taken)
-
-
-def throughput(url: str, size: Size, seconds: float) -> Goals:
-    """Pairs a second and the slowest claims, with 10,000 workers beating every 20 s."""
-    context = multiprocessing.get_context("spawn")
-    claims: multiprocessing.Queue[list[float]] = context.Queue()
-    beats: multiprocessing.Queue[list[float]] = context.Queue()
-    clients = [context.Process(target=claim_and_finish, args=(url, seconds, n, claims)) for n in range(4)]
-    pulse = context.Process(target=beat, args=(url, seconds, size.workers / 20, beats))
-    for process in (*clients, pulse):
-        process.start()
-    taken = sorted(second for _ in clients for second in claims.get())
-    beaten = sorted(beats.get())
-    for process in (*clients, pulse):
-        process.join()
-    return {
-        "pairs_per_second": at_least(len(taken) / seconds, 500, f"{size.chunks} chunks, 4 client processes"),
-        "claim_p50_ms": noted(1e3 * statistics.median(taken), "of the same claims"),
-        "claim_p99_ms": at_most(1e3 * taken[int(len(taken) * 0.99)], 50),
-        "heartbeats_per_second": noted(len(beaten) / seconds, f"wanted: {size.workers / 20:.0f}"),
-        "heartbeat_p99_ms": noted(1e3 * beaten[int(len(beaten) * 0.99)], "of the same heartbeats"),
-    }
 
 
 def bare(url: str, seconds: float = 3) -> Goals:
@@ -134,8 +63,9 @@ def reconciler(url: str) -> Goals:
     """One pass of every service over the full tables."""
     sessions = open_farm(url)
     services = [
-        LeaseExpirer(sessions), WorkerReaper(sessions), BackoffEnder(sessions), DependencyReleaser(sessions),
-        Finisher(sessions), OutboxDispatcher(sessions, lambda _: None), Waker(sessions), LaneCloser(sessions),
+        LeaseExpirer(sessions), WorkerReaper(sessions), BackoffEnder(sessions), BudgetKeeper(sessions),
+        DeadlineWatcher(sessions, every=0), DependencyReleaser(sessions), Finisher(sessions),
+        OutboxDispatcher(sessions, lambda _: None), Waker(sessions), LaneCloser(sessions),
         StaleCleaner(sessions, lambda _: None),
     ]  # fmt: skip
     taken = []
@@ -144,7 +74,11 @@ def reconciler(url: str) -> Goals:
         for service in services:
             service.run_once()
         taken.append(time.perf_counter() - begun)
-    return {"reconciler_pass_seconds": at_most(statistics.median(taken), 2.0, "median of 3 passes of 9 services")}
+    return {
+        "reconciler_pass_seconds": at_most(
+            statistics.median(taken), 2.0, f"median of 3 passes of {len(services)} services"
+        )
+    }
 
 
 def sizes(url: str) -> Goals:
@@ -176,14 +110,14 @@ def shares(url: str, chunks: int = 500, changes: int = 2_000) -> Goals:
             )
         plan_chunks(sessions, submitted.job_id, chunks)
     slots: list[Claim] = []
+    slot, control = jobs.Slot(worker_id="s", kinds=(TaskKind.RENDER,)), Control(sessions, jobs.Policy())
     held = [0.0] * len(weights)
     dice = random.Random(7)  # noqa: S311
-    for change in range(changes + most):
+    for _ in range(changes + most):
         if len(slots) == most:
             done = slots.pop(dice.randrange(most))
-            transact(sessions, lambda s, done=done: jobs.finish(s, done.lease, rendered(10)))
-        slot = jobs.Slot(worker_id=f"s{change % most}", kinds=(TaskKind.RENDER,))
-        claim = transact(sessions, lambda s, slot=slot: jobs.claim(s, slot))
+            control.finish(done.lease, rendered(10), slot)
+        claim = control.claim(slot)
         if claim is None:
             raise RuntimeError("the projects ran out of work")
         slots.append(claim)
@@ -219,10 +153,10 @@ def overhead(url: str, chunk_seconds: float = 1.0) -> Goals:
     ended: list[float] = []
 
     def work(number: int) -> None:
-        slot = jobs.Slot(worker_id=f"o{number}", kinds=(TaskKind.RENDER,))
-        while (claim := transact(sessions, lambda s: jobs.claim(s, slot))) is not None:
+        slot, control = jobs.Slot(worker_id=f"o{number}", kinds=(TaskKind.RENDER,)), Control(sessions, jobs.Policy())
+        while (claim := control.claim(slot)) is not None:
             time.sleep(chunk_seconds)
-            transact(sessions, lambda s, claim=claim: jobs.finish(s, claim.lease, rendered(10)))
+            control.finish(claim.lease, rendered(10), slot)
             ended.append(time.monotonic())
 
     begun = time.monotonic()
@@ -240,35 +174,6 @@ def overhead(url: str, chunk_seconds: float = 1.0) -> Goals:
     return {
         "overhead_ratio": at_most((max(ended) - begun) / ideal, 1.05, f"ideal: {ideal:.0f} s"),
         "last_chunk_to_completed_seconds": at_most(completed - max(ended), 2.0, "with a merge that takes no time"),
-    }
-
-
-def burst(url: str, clients: int = 8, number: int = 1_000) -> Goals:
-    """1,000 submissions by 8 clients at once, each in a transaction of its own, without HTTP and uploads."""
-    sessions = open_farm(url, pool=clients)
-    taken: list[float] = []
-
-    def submit(client: int) -> None:
-        for n in range(number // clients):
-            begun = time.perf_counter()
-            key = f"{client} {n}"
-            transact(sessions, lambda s, key=key: jobs.submit(s, request("burst"), idempotency_key=key))
-            taken.append(time.perf_counter() - begun)
-
-    threads = [threading.Thread(target=submit, args=(n,)) for n in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with sessions() as session:
-        stored = session.scalar(
-            text("SELECT count(*) FROM job j JOIN project p ON p.id = j.project_id WHERE p.name = 'burst'")
-        )
-    taken.sort()
-    return {
-        "burst_lost": at_most(number - (stored or 0), 0),
-        "burst_submit_p99_ms": noted(1e3 * taken[int(len(taken) * 0.99)], "in the database; goal through the API: 500"),
-        "burst_api_p99_ms": unmeasured("<= 500", "the API's own bench measures uploads and HTTP"),
     }
 
 
@@ -305,7 +210,9 @@ def main() -> int:
             goals.update(section(small))
         large = make("large")
         say(f"Filling the tables with {size.chunks} chunks.")
+        begun = time.monotonic()
         fill(make_engine(large), size)
+        goals["fill_seconds"] = noted(time.monotonic() - begun, f"{size.chunks} chunks in {size.jobs} jobs")
         goals.update(sizes(large))
         say("Throughput.")
         goals.update(bare(large))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, text
 
 from farm import jobs
-from farm.db.engine import make_sessions
+from farm.db.engine import Sessions, make_engine, make_sessions
 from farm.recipe import preset
 
 SHA = "0" * 64
+OUT = jobs.ObjectOut(key="bench", sha256=SHA, size=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +38,56 @@ def request(project: str, owner: str = "") -> jobs.JobRequest:
     )
 
 
+def open_farm(url: str, pool: int = 4) -> Sessions:
+    return make_sessions(make_engine(url, application="facefarm-bench", pool_size=pool))
+
+
+def rendered(frames: int) -> jobs.RenderResult:
+    return jobs.RenderResult(frames=frames, outputs={"review": OUT})
+
+
 def fill(engine: Engine, size: Size) -> None:
-    """Submit the jobs as people do, then give them their chunks by plain SQL; half of the chunks are done."""
+    """Submit one job for each project as people do, then multiply them and give them chunks by plain SQL.
+
+    Half of the chunks are done. Rows that are made of rows that are there need no check of their references.
+    """
     sessions = make_sessions(engine)
-    for number in range(size.jobs):
+    for number in range(size.projects):
         with sessions.begin() as session:
-            jobs.submit(session, request(f"project {number % size.projects}"))
+            jobs.submit(session, request(f"project {number}"))
     with engine.begin() as connection:
         connection.execute(text("SET LOCAL statement_timeout = 0"))
-        for statement in _CHUNKS:
-            connection.execute(text(statement), {"per_job": size.per_job, "jobs": size.jobs, "workers": size.workers})
+        connection.execute(text("SET LOCAL session_replication_role = replica"))
+        connection.execute(text("SET LOCAL synchronous_commit = off"))
+        for statement in (*_JOBS, *_CHUNKS):
+            connection.execute(text(statement), _numbers(size))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("SET statement_timeout = 0"))
         connection.execute(text("VACUUM ANALYZE"))
 
+
+def _numbers(size: Size) -> dict[str, int]:
+    return {
+        "per_job": size.per_job,
+        "jobs": size.jobs,
+        "workers": size.workers,
+        "copies": size.jobs // size.projects - 1,
+    }
+
+
+# the same row but for what is given: a table's columns need not be listed
+_JOBS = (
+    """INSERT INTO job SELECT copy.* FROM job j CROSS JOIN generate_series(1, :copies) n CROSS JOIN LATERAL
+       jsonb_populate_record(j, jsonb_build_object('id', lpad(n::text, 6, 'J') || substr(j.id, 7),
+                             'seq', nextval(pg_get_serial_sequence('job', 'seq')))) copy""",
+    """INSERT INTO plate SELECT copy.* FROM plate p CROSS JOIN generate_series(1, :copies) n CROSS JOIN LATERAL
+       jsonb_populate_record(p, jsonb_build_object('job_id', lpad(n::text, 6, 'J') || substr(p.job_id, 7))) copy""",
+    """INSERT INTO task SELECT copy.* FROM task t JOIN job old ON old.id = t.job_id
+       CROSS JOIN generate_series(1, :copies) n
+       JOIN job new ON new.id = lpad(n::text, 6, 'J') || substr(t.job_id, 7) CROSS JOIN LATERAL
+       jsonb_populate_record(t, jsonb_build_object('id', lpad(n::text, 6, 'J') || substr(t.id, 7),
+                             'job_id', new.id, 'job_seq', new.seq)) copy""",
+)
 
 _LANES = """
     INSERT INTO lane (id, submitter_id, kind, open) SELECT lpad(s.id, 26, 'L'), s.id, 'render', true

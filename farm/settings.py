@@ -150,6 +150,11 @@ class Settings(BaseSettings):
         gt=0,
         description="How often a running task reports progress, and so how soon it hears of a cancel, seconds.",
     )
+    heartbeats_per_second: float = Field(
+        default=2000.0,
+        gt=0,
+        description="What the database takes of all running tasks together; with more of them each reports less often.",
+    )
     reconcile_seconds: float = Field(
         default=2.0, gt=0, description="How often the reconciler looks for work left undone, seconds."
     )

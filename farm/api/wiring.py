@@ -24,7 +24,7 @@ from farm.inference.deployment import open_deployment
 from farm.inference.licences import LicencePolicy
 from farm.inference.providers import CPU
 from farm.inference.session import Models
-from farm.jobs.policy import Policy
+from farm.jobs.policy import policy_of
 from farm.jobs.reconcile import OutboxDispatcher
 from farm.media.sandbox import probe_safely, stills_safely
 from farm.permits import Permits
@@ -54,7 +54,7 @@ def make_services(settings: Settings) -> Services:
     checker = FaceChecker(deployment.catalogue)
     threading.Thread(target=checker.warm, name="warm-faces", daemon=True).start()
     dispatcher = OutboxDispatcher(sessions, Wakeups(settings.broker_url))
-    policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
+    policy = policy_of(settings)
     return Services(
         settings=settings,
         ledger=PostgresLedger(sessions, policy),

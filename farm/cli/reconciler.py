@@ -14,7 +14,7 @@ from farm import log as farm_log
 from farm.cli.reconciler_metrics import PassMetrics
 from farm.db.engine import Sessions, make_engine, make_sessions
 from farm.errors import InputError
-from farm.jobs.policy import Policy
+from farm.jobs.policy import policy_of
 from farm.jobs.reconcile import (
     BackoffEnder,
     BudgetKeeper,
@@ -53,7 +53,7 @@ log = structlog.get_logger(__name__)
 
 def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups: Wakeups) -> list[Service]:
     """All duties, in the order in which one pass does them."""
-    policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
+    policy = policy_of(settings)
     return [
         LeaseExpirer(sessions, policy),
         WorkerReaper(sessions, policy),

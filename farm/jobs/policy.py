@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from farm.settings import Settings
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -56,3 +58,12 @@ class Policy:
 
 
 DEFAULT = Policy()
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The numbers that a deployment has set, the others as they are by default."""
+    return Policy(
+        lease_seconds=settings.lease_seconds,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        heartbeats_per_second=settings.heartbeats_per_second,
+    )

@@ -12,7 +12,7 @@ import structlog
 from farm.db.engine import make_engine, make_sessions
 from farm.errors import ErrorClass, FarmError, InputError, LostResultError, PlanMismatchError, StaleLeaseError, classify
 from farm.inference.bound import is_poisoned
-from farm.jobs.policy import Policy
+from farm.jobs.policy import policy_of
 from farm.jobs.wire import Claim, HeartbeatAnswer, Progress
 from farm.jobs.wire import Slot as Offer
 from farm.log import bound
@@ -68,7 +68,7 @@ class Slot:
         scratch = Scratch(root)
         scratch.sweep()
         store = open_store(settings)
-        policy = Policy(lease_seconds=settings.lease_seconds, heartbeat_seconds=settings.heartbeat_seconds)
+        policy = policy_of(settings)
         return cls(
             # A slot is known by its process, so that the program that watches it can say when it died.
             Offer(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, text
+from psycopg.errors import Diagnostic
+from sqlalchemy import Engine, event, text, update
 
 from bench.farm_fill import Size, fill
 from farm import jobs
 from farm.db.engine import Sessions, make_engine, make_sessions, transact
-from farm.jobs import JobState, Policy, TaskKind, views, why
+from farm.db.tables import Job
+from farm.jobs import JobState, Policy, TaskKind, fleet, views, why
 from farm.jobs.reconcile import (
     BackoffEnder,
+    BudgetKeeper,
+    DeadlineWatcher,
     DependencyReleaser,
     Finisher,
     LaneCloser,
@@ -22,6 +27,8 @@ from farm.jobs.reconcile import (
     OutboxDispatcher,
     StaleCleaner,
     Waker,
+    WebhookSender,
+    WorkerReaper,
 )
 from tests.integration.jobs.hands import SHA
 
@@ -30,21 +37,34 @@ LARGE = {"task", "chunk", "attempt", "event"}
 # few rows here, many in a real farm: an index must exist for what is asked, though a scan may be the better choice here
 GROWING = {"job", "plate", "deliverable", "outbox", "webhook", "delivery"}
 
-Statement = tuple[str, Any]
+# PostgreSQL's own account of each statement as it was planned and run, those inside functions too
+_ACCOUNT = """
+    LOAD 'auto_explain';
+    SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+    SET auto_explain.log_format = json; SET auto_explain.log_level = notice; SET client_min_messages = notice;
+    SET plan_cache_mode = auto"""
 
 
 @contextmanager
-def recorded(engine: Engine) -> Iterator[list[Statement]]:
-    """The statements that are run meanwhile, with their parameters."""
-    found: list[Statement] = []
+def accounts(engine: Engine, setting: str) -> Iterator[list[dict[str, Any]]]:
+    """What every new connection of the engine runs meanwhile: its text and its plan."""
+    found: list[dict[str, Any]] = []
 
-    def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
-        if not many and statement.lstrip().split()[0] in {"SELECT", "WITH", "UPDATE", "DELETE"}:
-            found.append((statement, parameters))
+    def hear(notice: Diagnostic) -> None:
+        _, plan, body = (notice.message_primary or "").partition("plan:\n")
+        if plan:
+            found.append(json.loads(body))
 
-    event.listen(engine, "before_cursor_execute", note)
+    def watch(connection: Any, _record: Any) -> None:
+        connection.add_notice_handler(hear)
+        connection.execute(f"{_ACCOUNT}; SET {setting}")
+        connection.commit()
+
+    engine.dispose()  # connections that were made before would not be heard
+    event.listen(engine, "connect", watch)
     yield found
-    event.remove(engine, "before_cursor_execute", note)
+    event.remove(engine, "connect", watch)
+    engine.dispose()
 
 
 def scanned(node: dict[str, Any]) -> set[str]:
@@ -53,18 +73,9 @@ def scanned(node: dict[str, Any]) -> set[str]:
     return own.union(*(scanned(part) for part in node.get("Plans", [])))
 
 
-def scans(engine: Engine, statements: list[Statement]) -> list[str]:
-    """Each table that a statement reads from end to end without need, with the statement."""
-    bad = []
-    with engine.connect() as connection:
-        for setting, tables in (("random_page_cost = 1.1", LARGE), ("enable_seqscan = off", GROWING)):
-            connection.execute(text(f"SET {setting}"))
-            for statement, parameters in statements:
-                explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
-                plan = explained.scalar_one()[0]["Plan"]
-                bad += [f"{table}: {statement}" for table in scanned(plan) & tables]
-            connection.commit()
-    return bad
+def scans(found: list[dict[str, Any]], tables: set[str]) -> list[str]:
+    """Each of the tables that a statement reads from end to end, with the statement."""
+    return [f"{table}: {run['Query Text']}" for run in found for table in scanned(run["Plan"]) & tables]
 
 
 @pytest.fixture
@@ -76,43 +87,62 @@ def farm(schema_database: str) -> Iterator[Sessions]:
     engine.dispose()
 
 
-def test_no_hot_statement_scans_a_large_table(farm: Sessions) -> None:
-    engine = farm.kw["bind"]
+@pytest.mark.parametrize(("setting", "tables"), [("random_page_cost = 1.1", LARGE), ("enable_seqscan = off", GROWING)])
+def test_no_hot_statement_scans_a_large_table(farm: Sessions, setting: str, tables: set[str]) -> None:
+    with accounts(farm.kw["bind"], setting) as found:
+        work(farm)
+    texts = " ".join(run["Query Text"] for run in found)
+    for inside in ("FROM lane l", "INSERT INTO attempt", "UPDATE chunk", "UPDATE worker"):
+        assert inside in texts, "the account does not show what functions run"
+    assert len(found) > 100
+    assert scans(found, tables) == []
+
+
+def work(farm: Sessions) -> None:
+    """All that a busy farm runs, once."""
     slot = jobs.Slot(worker_id="w7")
-    with recorded(engine) as statements:
-        claim = transact(farm, lambda s: jobs.claim(s, slot))
-        assert claim is not None
-        assert claim.kind is TaskKind.RENDER
-        transact(farm, lambda s: jobs.heartbeat(s, claim.lease, jobs.Progress(frames_done=1)))
-        done = jobs.RenderResult(frames=480, outputs={"review": jobs.ObjectOut(key="k", sha256=SHA, size=1)})
-        transact(farm, lambda s: jobs.finish(s, claim.lease, done))
-        other = transact(farm, lambda s: jobs.claim(s, slot))
-        assert other is not None
-        transact(farm, lambda s: jobs.fail(s, other.lease, "unknown", "x"))
-        job = claim.lease.job_id
-        for service in (
-            LeaseExpirer(farm),
-            BackoffEnder(farm),
-            DependencyReleaser(farm),
-            Finisher(farm),
-            Waker(farm, Policy(wake_again_seconds=0)),
-            LaneCloser(farm, Policy(wake_again_seconds=0)),
-            OutboxDispatcher(farm, lambda _: None),
-            StaleCleaner(farm, lambda _: None),
-        ):
-            service.run_once()
-        with farm() as session:
-            views.job_view(session, job)
-            views.list_jobs(session, states=[JobState.RUNNING], limit=1)
-            views.events_after(session, job)
-            views.chunks(session, job)
-            why.why_job(session, job)
-    assert len(statements) > 25
-    assert scans(engine, statements) == []
+    done = jobs.RenderResult(frames=480, outputs={"review": jobs.ObjectOut(key="k", sha256=SHA, size=1)})
+    claim = transact(farm, lambda s: jobs.claim(s, slot))
+    assert claim is not None
+    assert claim.kind is TaskKind.RENDER
+    transact(farm, lambda s: jobs.heartbeat(s, claim.lease, jobs.Progress(frames_done=1)))
+    followed = transact(farm, lambda s: jobs.finish_and_claim(s, claim.lease, done, slot)).claim
+    assert followed is not None
+    transact(farm, lambda s: jobs.finish(s, followed.lease, done))
+    other = transact(farm, lambda s: jobs.claim(s, slot))
+    assert other is not None
+    transact(farm, lambda s: jobs.fail(s, other.lease, "unknown", "x"))
+    transact(farm, lambda s: fleet.beat(s, "w7"))
+    transact(farm, lambda s: fleet.bury(s, "w7", [1]))
+    transact(farm, lambda s: s.execute(update(Job).values(max_running=1).where(Job.id == claim.lease.job_id)))
+    transact(farm, lambda s: jobs.claim(s, slot))
+    for service in (
+        LeaseExpirer(farm),
+        WorkerReaper(farm),
+        BackoffEnder(farm),
+        BudgetKeeper(farm),
+        DeadlineWatcher(farm, every=0),
+        DependencyReleaser(farm),
+        Finisher(farm),
+        Waker(farm, Policy(wake_again_seconds=0)),
+        LaneCloser(farm, Policy(wake_again_seconds=0)),
+        OutboxDispatcher(farm, lambda _: None),
+        StaleCleaner(farm, lambda _: None),
+        WebhookSender(farm, lambda *_: 200),
+    ):
+        service.run_once()
+    job = claim.lease.job_id
+    with farm() as session:
+        views.job_view(session, job)
+        views.list_jobs(session, states=[JobState.RUNNING], limit=1)
+        views.open_counts(session)
+        views.events_after(session, job)
+        views.chunks(session, job)
+        views.attempts(session, job)
+        why.why_job(session, job)
 
 
 def test_the_check_sees_a_scan(farm: Sessions) -> None:
-    engine = farm.kw["bind"]
-    with recorded(engine) as statements, farm() as session:
+    with accounts(farm.kw["bind"], "random_page_cost = 1.1") as found, farm() as session:
         session.execute(text("SELECT count(*) FROM task WHERE reason = 'x'"))
-    assert len(scans(engine, statements)) == 1
+    assert len(scans(found, LARGE)) == 1

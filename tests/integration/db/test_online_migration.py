@@ -1,0 +1,126 @@
+"""The schema is brought up to date under a busy farm: workers of the version before go on, and those of today join."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from farm import jobs
+from farm.db.engine import Sessions, make_engine, make_sessions, transact
+from farm.db.migrate import downgrade, upgrade
+from farm.db.tables import Chunk, Task
+from farm.jobs import JobState, TaskKind, TaskState
+from tests.integration.db.old_worker import OldClaim, OldWorker
+from tests.integration.jobs.hands import Hands, out
+from tests.integration.jobs.invariants import broken
+
+BEFORE = "0002"
+JOBS, CHUNKS, WORKERS = 3, 30, 3
+
+
+@pytest.fixture
+def farm(schema_database: str) -> Iterator[Sessions]:
+    engine = make_engine(schema_database, pool_size=10)
+    yield make_sessions(engine)
+    engine.dispose()
+
+
+class Busy:
+    """Workers of the version before, at work until there is nothing left. `going` is set once each has done a few."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.going = threading.Barrier(WORKERS + 1)
+        self.done: Counter[str] = Counter()
+        self.last: list[OldClaim] = []
+        self.errors: list[BaseException] = []
+        workers = [OldWorker(sessions, f"old{n}") for n in range(WORKERS)]
+        self._threads = [threading.Thread(target=self._work, args=(worker,)) for worker in workers]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self, worker: OldWorker) -> None:
+        try:
+            for number in range(CHUNKS * JOBS):
+                if number == 5:
+                    self.going.wait(60)
+                claim = worker.claim()
+                if claim is None:
+                    return
+                if worker.finish(claim, 10):
+                    self.done[claim.task_id] += 1
+                else:
+                    self.last.append(claim)
+        except BaseException as error:  # handed to the test's own thread
+            self.going.abort()
+            self.errors.append(error)
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+
+def test_old_workers_go_on_while_the_schema_changes_and_new_ones_join(farm: Sessions, schema_database: str) -> None:
+    hands = Hands(farm)
+    submitted = [hands.submit(project=f"p{number}") for number in range(JOBS)]
+    for _ in submitted:
+        hands.plan(CHUNKS)
+    downgrade(schema_database, BEFORE)
+    busy = Busy(farm)
+    busy.going.wait(60)
+    upgrade(schema_database)
+    new: Counter[str] = Counter()
+    today = Hands(farm, "today", kinds=(TaskKind.RENDER,))
+    claim = today.claim()
+    while claim is not None:
+        new[claim.lease.task_id] += 1
+        claim = today.go_on(claim).claim or today.claim()
+    busy.join()
+    assert busy.errors == []
+    for old in busy.last:
+        transact(farm, partial(finish_last, old))
+    assert max((busy.done + new).values()) == 1
+    assert hands.work() == JOBS, "the merges"
+    assert {hands.state(job) for job in submitted} == {JobState.COMPLETED}
+    with farm() as session:
+        kinds = session.scalars(select(Task.state).where(Task.kind == TaskKind.RENDER)).all()
+        assert Counter(kinds) == {TaskState.DONE: JOBS * CHUNKS}
+        assert not session.scalars(select(Chunk.task_id).where(Chunk.outputs.is_(None))).all()
+    assert broken(farm) == []
+
+
+def finish_last(old: OldClaim, session: Session) -> None:
+    """The last chunk of a job went through code that knows no SQL of its own; today's is as good."""
+    until = session.scalar(text("SELECT lease_until FROM attempt WHERE id = :id"), {"id": old.attempt_id})
+    assert until is not None
+    lease = jobs.Lease(
+        token=old.token, job_id=old.job_id, task_id=old.task_id, attempt_id=old.attempt_id, until=until, seconds=30,
+        heartbeat_seconds=2,
+    )  # fmt: skip
+    jobs.finish(session, lease, jobs.RenderResult(frames=10, outputs={"review": out(f"chunk/{old.attempt_id}")}))
+
+
+def test_deadlines_of_open_jobs_get_into_the_order_of_claims(farm: Sessions, schema_database: str) -> None:
+    hands = Hands(farm)
+    old = hands.submit()
+    due = hands.submit(deadline="2099-01-01T00:00Z")
+    downgrade(schema_database, BEFORE)
+    upgrade(schema_database)
+    assert [hands.must_claim().job.id for _ in range(2)] == [due, old]
+
+
+def test_a_migration_that_was_broken_off_is_done_again(farm: Sessions, schema_database: str) -> None:
+    """The indexes are built outside of any transaction: what was left half made must not be taken for whole."""
+    with farm.begin() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = :before"), {"before": BEFORE})
+        session.execute(text("DROP INDEX ix_task_claim"))
+    upgrade(schema_database)
+    with farm() as session:
+        valid = text("SELECT indisvalid FROM pg_index WHERE indexrelid = 'ix_task_claim'::regclass")
+        assert session.scalar(valid) is True
+    assert Hands(farm).submit()
