@@ -41,6 +41,7 @@ DECLARE
     v_vram int := (p_slot->>'vram_mb')::int;
     v_freed_project text := coalesce((SELECT s.project_id FROM submitter s WHERE s.id = p_freed), '');
     v_capped_jobs boolean;
+    v_capped boolean;
     v_full text[];
     v_blocked text[];
     v_task text;
@@ -86,17 +87,19 @@ BEGIN
                  CASE l.kind WHEN 'merge' THEN 0 WHEN 'plan' THEN 1 WHEN 'cast' THEN 2 ELSE 3 END
         LIMIT 32
     LOOP
-        IF (r.capped OR v_capped_jobs) AND p_freed <> '' THEN
-            outcome := 'alone';
-            RETURN;
-        END IF;
         SELECT t.id, t.job_id INTO v_task, job FROM task t
             WHERE t.lane_id = r.lane AND t.state = 'ready' AND v_worker <> ALL (t.avoid)
               AND t.job_id || t.kind <> ALL (v_blocked) AND t.job_id <> ALL (v_full)
             ORDER BY t.priority DESC, t.due, t.job_seq, t.position LIMIT 1
             FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        IF r.capped OR v_capped_jobs THEN
+        v_capped := r.capped OR (v_capped_jobs
+            AND EXISTS (SELECT FROM job j WHERE j.id = job AND j.max_running IS NOT NULL));
+        IF v_capped AND p_freed <> '' THEN
+            outcome := 'alone';
+            RETURN;
+        END IF;
+        IF v_capped THEN
             BEGIN  -- one claim of the job at a time from here on; what was raised falls back if there is no room
                 PERFORM pg_advisory_xact_lock(hashtextextended(job, 0));
                 IF EXISTS (SELECT FROM job j WHERE j.id = job AND j.max_running <= (

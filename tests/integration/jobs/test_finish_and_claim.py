@@ -93,6 +93,16 @@ def test_caps_are_claimed_under_by_themselves(sessions: Sessions, cap: str) -> N
     assert broken(sessions) == []
 
 
+def test_a_capped_job_leaves_the_others_their_quick_way(sessions: Sessions) -> None:
+    hands = Hands(sessions)
+    hands.submit()
+    hands.plan(3)
+    hands.submit(max_running=1, priority=1)
+    followed = hands.go_on(hands.must_claim())
+    assert followed.claim is not None
+    assert followed.claim.position == 1
+
+
 def test_the_attempt_that_ends_does_not_count_against_its_project(sessions: Sessions) -> None:
     hands, other = Hands(sessions), Hands(sessions, "w2")
     hands.submit(project="old")

@@ -73,3 +73,40 @@ def test_other_errors_leave_the_process_alone(
     failed, exits = _run(error, tmp_path, monkeypatch)
     assert failed == [error.error_class]
     assert exits == []
+
+
+class _Farm(_Control):
+    """Keeps which slot each result asks the next task for, and whether that was handed back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Any] = []
+        self.handed_back = 0
+
+    def finish(self, *told: Any) -> None:
+        self.asked.append(told[2])
+
+    def hand_back(self) -> None:
+        self.handed_back += 1
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_result_asks_for_the_next_task_unless_the_worker_leaves(
+    leaves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drains: list[bool] = []
+
+    def rendered(_: Any) -> str:
+        drains.append(leaves)
+        return "result"
+
+    monkeypatch.setattr(slot_module, "run_task", rendered)
+    control: Any = _Farm()
+    nothing: Any = SimpleNamespace(drain_seconds=0)
+    offer: Any = object()
+    logs = AttemptLogs(tmp_path / "logs", MemoryStore())
+    parts = (offer, control, nothing, Scratch(tmp_path), nothing, nothing, logs)
+    slot = Slot(*parts, draining=lambda: drains == [True])
+    slot.work()
+    assert control.asked == [None if leaves else offer]
+    assert control.handed_back == int(leaves)
