@@ -17,6 +17,8 @@ from farm.store.signing import UrlSigner
 if TYPE_CHECKING:
     from farm.store.s3 import S3Store
 
+_PATIENCE = (0.2, 0.5, 1.0, 2.0)
+
 
 def open_store(settings: Settings) -> Store:
     """The deployment's store. InputError when a setting that it needs is missing."""
@@ -67,7 +69,7 @@ def _s3(settings: Settings, bucket: str, prefix: str) -> S3Store:
         secret_key=_reveal(settings.s3_secret_key),
         path_style=settings.s3_path_style,
     )
-    return S3Store(client, bucket, prefix, encryption=settings.s3_server_side_encryption)
+    return S3Store(client, bucket, prefix, encryption=settings.s3_server_side_encryption, patience=_PATIENCE)
 
 
 def _reveal(secret: SecretStr | None) -> str | None:

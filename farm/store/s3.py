@@ -11,12 +11,13 @@ import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, cast
 from urllib.parse import quote
 
 from boto3.exceptions import Boto3Error
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 MIB = 1 << 20
+T = TypeVar("T")
 _META = "sha256"
 _RESUMES = 4
 _DELETE_AT_ONCE = 1000  # the most that S3 takes
@@ -80,6 +82,8 @@ class S3Store:
     prefix: "" or a path that ends in "/"; keys that callers see do not have it.
     part_bytes: size of a part; larger files are sent and fetched in parts, four at a time.
     encryption: server-side encryption to ask for with each put; None leaves it to the bucket.
+    patience: seconds between further tries to read a whole object that is not there. Who reads one knows from the
+        database that it was stored, and not every server shows an object to everybody as soon as it is stored.
     """
 
     def __init__(
@@ -90,11 +94,15 @@ class S3Store:
         *,
         part_bytes: int = 16 * MIB,
         encryption: Literal["AES256", "aws:kms"] | None = None,
+        patience: Sequence[float] = (),
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self.bucket = bucket
         self.prefix = prefix
         self._encryption = encryption
+        self._patience = tuple(patience)
+        self._sleep = sleep
         self._transfer = TransferConfig(
             multipart_threshold=part_bytes, multipart_chunksize=part_bytes, max_concurrency=4, num_download_attempts=5
         )
@@ -120,6 +128,20 @@ class S3Store:
         return ObjectInfo(key, len(data), sha256, datetime.now(UTC))
 
     def get_file(self, key: str, path: Path) -> ObjectInfo:
+        return self._patiently(lambda: self._get_file(key, path))
+
+    def get_bytes(self, key: str) -> bytes:
+        return self._patiently(lambda: self._get_bytes(key))
+
+    def _patiently(self, read: Callable[[], T]) -> T:
+        for pause in self._patience:
+            try:
+                return read()
+            except NotFoundError:
+                self._sleep(pause)
+        return read()
+
+    def _get_file(self, key: str, path: Path) -> ObjectInfo:
         info = self.head(key)
         if info is None:
             raise missing(key)
@@ -136,7 +158,7 @@ class S3Store:
             part.unlink(missing_ok=True)
         return info
 
-    def get_bytes(self, key: str) -> bytes:
+    def _get_bytes(self, key: str) -> bytes:
         info = self.head(key)
         if info is None:
             raise missing(key)

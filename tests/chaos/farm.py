@@ -23,7 +23,7 @@ from farm.store.factory import open_store
 from farm.store.s3 import connect
 from tests.acceptance.conftest import frame_hashes
 from tests.chaos.bad_line import BadLine, bad_line
-from tests.chaos.harness import LEASE, SWAP, UPSCALE, ChaosFarm, Materials, Watcher
+from tests.chaos.harness import LEASE, MARK, SWAP, UPSCALE, ChaosFarm, Materials, Watcher
 from tests.chaos.points import Points
 from tests.chaos.services import ENVIRONMENT
 from tests.media_factory import ffmpeg, picture, tone
@@ -58,7 +58,17 @@ class _Ground:
 def chaos_farm(folder: Path, *, store: str = FOLDER, broker: str = VALKEY, models: bool = True) -> Iterator[ChaosFarm]:
     """A farm of two slots, two reconcilers and two APIs in `folder`."""
     plate, home = folder / "plate.mkv", folder / "home"
-    ffmpeg(*picture(seconds=SECONDS), *tone(SECONDS), "-c:v", "libx264", "-g", "12", "-c:a", "pcm_s16le", str(plate))
+    codecs = ("-c:v", "libx264", "-g", "12", "-c:a", "pcm_s16le")
+    ffmpeg(
+        *picture(seconds=SECONDS),
+        *tone(SECONDS),
+        *codecs,
+        "-metadata",
+        f"title={MARK}",
+        "-write_crc32",
+        "0",
+        str(plate),
+    )
     with ExitStack() as stack:
         ground = _Ground(has={store, broker})
         _lay(ground, stack, folder, store, broker)

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ LEASE = 3.0
 PATIENCE = 60.0
 WATCH_SECONDS = 0.5
 FILLER = "filler"
+MARK = "a-title-that-is-as-long-as-an-id"
+"""In the plate; each job gets one with another title, so that no job takes over what an earlier one rendered."""
 SWAP, UPSCALE = "swap", "upscale-real-esrgan"
 """Recipes that need models; the first needs a permit too."""
 
@@ -105,11 +108,20 @@ class ChaosFarm:
     rabbitmq: RabbitMQ | None = None
     materials: Materials | None = None
 
-    def submit(self, chunk_seconds: float = 0.5, *, key: str | None = None) -> str:
-        """A job that changes nothing of the plate, in several chunks, as a lossless file; its id."""
+    def submit(self, chunk_seconds: float = 0.5, *, key: str | None = None, title: str | None = None) -> str:
+        """A job that changes nothing of the plate, in several chunks, as a lossless file; its id.
+
+        `title`: of the plate, 32 characters; a job with the title, and so the bytes, of another may take its results.
+        """
         options = JobIn(recipe="passthrough", deliverables=("ffv1",), chunk_seconds=chunk_seconds)
-        with self.other_client() as client:
-            return client.submit(options, plate=self.plate, idempotency_key=key).id
+        title = title or (uuid.UUID(key).hex if key else uuid.uuid4().hex)
+        plate = self.folder / f"{uuid.uuid4().hex}.mkv"
+        plate.write_bytes(self.plate.read_bytes().replace(MARK.encode(), title.encode()))
+        try:
+            with self.other_client() as client:
+                return client.submit(options, plate=plate, idempotency_key=key).id
+        finally:
+            plate.unlink()
 
     @contextmanager
     def other_client(self) -> Iterator[Client]:

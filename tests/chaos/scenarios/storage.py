@@ -18,7 +18,7 @@ from tests.chaos.bad_line import SLOW, Trouble
 from tests.chaos.farm import DISK, S3
 from tests.chaos.harness import ChaosFarm
 from tests.chaos.instrument import STORE, STORE_CALLS
-from tests.chaos.points import AFTER, BEFORE, Fault
+from tests.chaos.points import AFTER, BEFORE, Fault, Rate
 from tests.chaos.scenario import Run, Scenario, some_chunks
 from tests.chaos.scenarios.database import failing
 
@@ -71,6 +71,37 @@ def full(disk: str) -> Run:
     return run
 
 
+def taken_over(spoil: Callable[[ChaosFarm, str, random.Random], object]) -> Run:
+    """A second job of the same plate may take over the results of the first one, which are hurt meanwhile."""
+
+    def run(farm: ChaosFarm, dice: random.Random) -> list[str]:
+        title, seconds = uuid.UUID(int=dice.getrandbits(128)).hex, some_chunks(dice)
+        first = farm.submit(seconds, title=title)
+        farm.completed(first)
+        farm.points.arm("after-claim", Fault("stop"))
+        second = farm.submit(seconds, title=title)
+        pid = farm.met("after-claim")
+        spoil(farm, first, dice)
+        farm.signal([pid], signal.SIGCONT)
+        farm.completed(second)
+        return [second]
+
+    return run
+
+
+def _vanish(farm: ChaosFarm, job: str, dice: random.Random) -> None:
+    farm.store.delete_prefix(f"jobs/{job}/")
+
+
+def _replace(farm: ChaosFarm, job: str, dice: random.Random) -> None:
+    for info in list(farm.store.list(f"jobs/{job}/chunks/")):
+        farm.store.put_bytes(info.key, b"something else")
+
+
+def _hide(farm: ChaosFarm, job: str, dice: random.Random) -> None:
+    farm.points.set_rate(STORE, Rate(0.05, dice.randrange(1 << 30)))
+
+
 def _waits(farm: ChaosFarm, job: str) -> bool:
     wanted = select(Task.id).where(Task.job_id == job, Task.state == TaskState.BACKOFF).limit(1)
     return farm.is_final(job) or farm.read(lambda s: s.scalar(wanted)) is not None
@@ -84,6 +115,9 @@ SCENARIOS = (
         Scenario(f"{call} done, but not heard", KIND, failing(STORE, 0.2, only=AFTER, calls=call))
         for call in STORE_CALLS
     ),
+    Scenario("taken-over results vanish", KIND, taken_over(_vanish)),
+    Scenario("taken-over results are replaced", KIND, taken_over(_replace)),
+    Scenario("results are taken over while the store fails", KIND, taken_over(_hide)),
     Scenario("result vanished", KIND, spoilt(lambda store, key: store.delete(key))),
     Scenario("result replaced", KIND, spoilt(lambda store, key: store.put_bytes(key, b"something else"))),
     *(Scenario(f"line to S3: {kind}", LINE, bad_line(kind), frozenset({S3})) for kind in LINE_KINDS),

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from farm.errors import InfrastructureError
+from farm.errors import InfrastructureError, NotFoundError
 from farm.store import keys
 from farm.store.s3 import S3Store, connect
+from tests.chaos.bad_line import ABSENT, Trouble, bad_line
 from tests.integration.store.conftest import PART, s3_store
 from tests.services import CREDENTIALS, free_port
 
@@ -199,6 +200,27 @@ def test_a_busy_server_is_asked_again(through: S3Store, cut: Cutter) -> None:
     cut.busy = 2
     assert through.get_bytes(keys.plate(1)) == b"x"
     assert cut.busy == 0
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_object_that_is_not_seen_at_once_is_waited_for(moto_url: str, tmp_path: Path, times: int) -> None:
+    """Found by fault injection: a job failed for a segment that its plan had stored a moment before."""
+    slept: list[float] = []
+    direct = s3_store(moto_url)
+    with bad_line(moto_url) as line:
+        client = connect(
+            endpoint=line.url, region="us-east-1", access_key=CREDENTIALS[0], secret_key=CREDENTIALS[1], path_style=True
+        )
+        store = S3Store(client, direct.bucket, direct.prefix, patience=(0.5, 1.0, 2.0), sleep=slept.append)
+        store.put_bytes("a", b"text")
+        line.trouble = Trouble(ABSENT, share=1.0, seed=1, most=times)
+        assert store.get_bytes("a") == b"text"
+        assert slept == [0.5, 1.0, 2.0][:times]
+        line.trouble = Trouble(ABSENT, share=1.0, seed=1, most=times)
+        assert store.get_file("a", tmp_path / "a").size == 4
+        with pytest.raises(NotFoundError):
+            store.get_bytes("never stored")
+        client.close()
 
 
 def test_a_multipart_upload_over_a_bad_line_arrives(through: S3Store, cut: Cutter, tmp_path: Path) -> None:
