@@ -21,6 +21,8 @@ PALM_LOGIT = float(np.log(0.2 / 0.8))
 _HAND_SCORE = 0.4
 _FINGERS = ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12), (13, 14, 15, 16), (17, 18, 19, 20))
 _PALM = (0, 1, 2, 5, 9, 13, 17)
+_ROUNDED = 1.25
+_GAP = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +115,15 @@ def palm_crop(face: NDArray[np.floating]) -> Affine:
 def outline(hand: Hand, rgb: NDArray[np.float32], origin: NDArray[np.floating]) -> NDArray[np.float32]:
     """The hand's area (h, w), 0..1, in a region `rgb` (h, w, 3; 0..1) whose pixel (0, 0) is the frame's `origin`.
 
-    Fingers are drawn as wide as the knuckles are apart, and a little longer for the nails. What is much darker than
-    the hand in its middle (a brow, hair, the gap between two fingers) is not the hand.
+    Fingers are drawn a little wider than the knuckles are apart, and longer for the nails. What is much darker than the
+    hand in its middle (a brow, hair) is not the hand, but the gap between two fingers is: a sliver of a new face in it
+    would be lit as if there were no hand.
     """
     points = hand.points - np.asarray(origin, np.float64)
     knuckles = points[[5, 9, 13, 17]]
     reach = float(np.hypot(*(points[0] - points[9])))
     width = max(float(np.hypot(*np.diff(knuckles, axis=0).T).mean()), 0.22 * reach, 2.0)
-    area = _drawn(points, rgb.shape[:2], width)
+    area = _drawn(points, rgb.shape[:2], _ROUNDED * width)
     light = np.asarray(cv2.cvtColor(np.clip(rgb, 0, 1), cv2.COLOR_RGB2LAB), np.float32)[..., 0]
     sample = light[_drawn(points, rgb.shape[:2], width / 3) > 0.5]
     if len(sample) < 8:
@@ -128,7 +131,10 @@ def outline(hand: Hand, rgb: NDArray[np.float32], origin: NDArray[np.floating]) 
     middle = float(np.median(sample))
     spread = 1.48 * float(np.median(np.abs(sample - middle)))
     dark = middle - max(16.0, 3.5 * spread)
-    return np.asarray(area * np.clip((light - dark + 6) / 6, 0, 1), np.float32)
+    lit = np.asarray(area * np.clip((light - dark + 6) / 6, 0, 1), np.float32)
+    radius = max(1, round(_GAP * width))
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
+    return np.maximum(lit, cv2.morphologyEx(lit, cv2.MORPH_CLOSE, disc)).astype(np.float32)
 
 
 def _drawn(points: NDArray[np.float64], shape: tuple[int, ...], width: float) -> NDArray[np.float32]:

@@ -56,12 +56,14 @@ def test_a_hands_outline_holds_its_fingers_and_not_what_lies_beside() -> None:
     assert area[125, 125] == 0
 
 
-def test_what_is_dark_beside_a_finger_is_not_the_hand() -> None:
+def test_what_is_dark_beside_a_hand_is_not_the_hand_but_the_gap_between_two_fingers_is() -> None:
     rgb = np.full((130, 130, 3), 0.6, np.float32)
+    rgb[:70, 101:] = 0.1
     rgb[25:40, 58:64] = 0.1
     area = outline(spread_hand(), rgb, np.zeros(2))
-    assert area[32, 61] == 0
-    assert area[32, 54] > 0.99
+    assert area[32, 103] == 0
+    assert area[32, 96] > 0.99
+    assert area[32, 61] > 0.99
 
 
 def test_work_is_done_ahead_in_order_and_no_farther_than_allowed() -> None:
