@@ -34,6 +34,7 @@ from farm.merger.check import check_chunks
 from farm.merger.film import Film
 from farm.merger.join import ChunkFile
 from farm.merger.merge import merge, mux_film
+from farm.merger.verify import verify
 from farm.recipe import preset
 from farm.store.folder import FolderStore
 from farm.store.signing import UrlSigner
@@ -46,13 +47,18 @@ _CHUNK_SECONDS = 20.0
 Answer = dict[str, Any]
 
 
-def plan(plate: str, folder: str, *, stored: bool) -> Answer:
-    """Probe, scan, plan and cut a plate; `stored`: and put all into a folder store, as the plan task does."""
+def plan(plate: str, folder: str, *, stored: bool, scenes: bool) -> Answer:
+    """Probe, scan, plan and cut a plate; `stored`: and put all into a folder store, as the plan task does.
+
+    `scenes`: boundaries are looked for at scene cuts, as for recipes that remember.
+    """
     path, work = Path(plate), Path(folder)
     store = FolderStore(work / "store", UrlSigner(os.urandom(16)))
     begun, first, chunks = time.perf_counter(), 0.0, 0
     # With the context of a recipe that changes faces.
-    cutter = PlateCutter(path, probe_safely(path), work, target_seconds=_CHUNK_SECONDS, before=BEFORE, after=AFTER)
+    cutter = PlateCutter(
+        path, probe_safely(path), work, target_seconds=_CHUNK_SECONDS, before=BEFORE, after=AFTER, at_scenes=scenes
+    )
     for chunk in cutter.run():
         if stored:
             timeline = cutter.timeline()
@@ -105,24 +111,36 @@ def _chunks_of(folder: Path, frames: int, timeline: Timeline) -> list[ChunkFile]
 
 
 def merge_chunks(plate: str, folder: str, out: str, frames: int, *, whole: bool, handles: int = 0) -> Answer:
-    """Check and join the chunks and mux the film; `whole`: the merge as it is, which also decodes all of it again.
+    """Check the chunks, hash, join and mux the film; `whole`: the merge as it is, which also decodes all of it again.
 
     `handles` limits how many files may be open at a time, here and in ffmpeg.
     """
-    path = Path(plate)
-    facts = probe(path)
-    timeline = scan_timeline(path, facts)
-    chunks, encoder = _chunks_of(Path(folder), frames, timeline), _encoder(facts)
+    film, chunks = _film(Path(plate), Path(folder), frames)
     if handles:
         resource.setrlimit(resource.RLIMIT_NOFILE, (handles, handles))
     begun = time.perf_counter()
     if whole:
-        report = merge(path, facts, timeline, chunks, encoder, Path(out), threads=_cores())
+        report = merge(film.plate, film.facts, film.timeline, chunks, film.plan, Path(out), threads=_cores())
         merged = report.verified.frames_out if report.verified.ok else 0
     else:
-        mux_film(Film.of(path, facts, timeline, encoder), Path(out), check_chunks(chunks, timeline, encoder))
+        mux_film(film, Path(out), check_chunks(chunks, film.timeline, film.plan))
         merged = 0
     return {"seconds": time.perf_counter() - begun, "chunks": len(chunks), "frames": merged}
+
+
+def verify_film(plate: str, folder: str, out: str, frames: int) -> Answer:
+    """The check of a merged film alone: every frame decoded and compared, every other packet accounted for."""
+    film, chunks = _film(Path(plate), Path(folder), frames)
+    begun = time.perf_counter()
+    report = verify(Path(out), film, [chunk.facts for chunk in chunks], threads=_cores())
+    seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "frames": report.frames_out if report.ok else 0}
+
+
+def _film(plate: Path, folder: Path, frames: int) -> tuple[Film, list[ChunkFile]]:
+    facts = probe(plate)
+    timeline = scan_timeline(plate, facts)
+    return Film.of(plate, facts, timeline, _encoder(facts)), _chunks_of(folder, frames, timeline)
 
 
 def settings(plate: str, folder: str) -> Answer:
@@ -139,7 +157,7 @@ def passthrough(plate: str, folder: str, out: str) -> Answer:
     cutter = PlateCutter(path, facts, work, target_seconds=_CHUNK_SECONDS)
     cut = list(cutter.run())
     timeline, chunks = cutter.timeline(), []
-    planned = time.perf_counter()
+    planned, cpu = time.perf_counter(), time.process_time()
     with Models(Catalogue.load(), threads=_cores()) as models:
         pipeline = FacePipeline(preset("passthrough"), Mapping(), {}, models, facts, threads=_cores())
         for number, chunk in enumerate(cut):
@@ -149,10 +167,10 @@ def passthrough(plate: str, folder: str, out: str) -> Answer:
             with ChunkWriter(target, encoder, facts, timeline, first, last) as writer:
                 _render(pipeline.process(ahead(frames, _AHEAD), first, last), writer)
                 chunks.append(ChunkFile(target, writer.close()))
-    rendered = time.perf_counter()
+    rendered, cpu = time.perf_counter(), time.process_time() - cpu
     merge(path, facts, timeline, chunks, encoder, Path(out), threads=_cores())
     ended = time.perf_counter()
-    return {"seconds": ended - begun, "render_seconds": rendered - planned}
+    return {"seconds": ended - begun, "render_seconds": rendered - planned, "render_cpu_seconds": cpu}
 
 
 def _render(frames: Iterator[Rendered], writer: ChunkWriter) -> None:
@@ -165,6 +183,7 @@ TASKS: dict[str, Callable[..., Answer]] = {
     "plan": plan,
     "one_chunk": one_chunk,
     "merge": merge_chunks,
+    "verify": verify_film,
     "settings": settings,
     "passthrough": passthrough,
 }
