@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 GPU_PY ?= $(PY)
 
-.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-live exactness clean
+.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-gpu bench-live exactness clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -51,9 +51,6 @@ chaos: setup ## faults of every kind against a running farm; MINUTES=20 SEED=now
 
 test-rabbitmq: setup ## the acceptance tests with RabbitMQ as the broker (rabbitmq-server has to be installed)
 	FARM_TESTS_BROKER=rabbitmq .venv/bin/pytest tests/acceptance
-
-test-gpu: setup ## tests that need an NVIDIA GPU
-	.venv/bin/pytest -m gpu
 
 demo: setup ## render the sample plate through an embedded farm
 	.venv/bin/farm demo
