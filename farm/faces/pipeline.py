@@ -66,9 +66,18 @@ class FacePipeline:
         self._threads = threads
         self._processors = processors_of(recipe, models)
         chosen = any(len(identities[name].bank) > 1 for name in cast_mapping.identities if name in identities)
-        self._analyst = (
-            Analyst(models, facts, detector=recipe.detector, expressions=chosen) if self._processors.faces else None
-        )
+        self._analyst: Analyst | None = None
+        if self._processors.faces:
+            see = self._processors.sight
+            self._analyst = Analyst(
+                models,
+                facts,
+                detector=recipe.detector,
+                hands=see.hands,
+                skin=see.skin,
+                expressions=chosen and see.skin,
+                fine=see.fine,
+            )
 
     @property
     def context(self) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from farm.faces.meshwarp import Patch, SwapSettings, Target
 from farm.faces.network import Networks
 from farm.faces.neural_frames import FrameProcessor, FrameRestore, FrameUpscale
 from farm.faces.neural_processors import FaceRestore, NeuralSwap
-from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings, UpscaleSettings
+from farm.faces.neural_settings import NeuralSettings, NeuralSwapSettings, RestoreSettings, UpscaleSettings
 from farm.faces.neural_source import catalogue_of
 from farm.faces.report import Outcome
 from farm.media.frame import Frame
@@ -159,11 +159,29 @@ def check_settings(recipe: Recipe) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Sight:
+    """What must be seen of faces beside their places: see `Analyst`."""
+
+    skin: bool
+    hands: bool
+    fine: bool
+
+
+def sight_of(recipe: Recipe) -> Sight:
+    """What the recipe's processors need to see of each face; the settings are checked already."""
+    faces = [(spec, settings_of(spec)) for spec in recipe.processors if not spec.on_frames]
+    painted = any(spec.model == MESH_WARP for spec, _ in faces)
+    kept = any(settings.mask.hands for _, settings in faces if isinstance(settings, NeuralSettings))
+    return Sight(skin=painted, hands=painted or kept, fine=painted)
+
+
+@dataclass(frozen=True, slots=True)
 class Processors:
-    """A recipe's processors, ready: those of faces, then those of whole frames."""
+    """A recipe's processors, ready: those of faces, then those of whole frames, and what those of faces must see."""
 
     faces: tuple[FaceProcessor, ...]
     frames: tuple[FrameProcessor, ...]
+    sight: Sight
 
     @property
     def scale(self) -> int:
@@ -188,4 +206,4 @@ def processors_of(recipe: Recipe, networks: Networks) -> Processors:
             frames.append(FRAME_REGISTRY[spec.kind](spec, networks))
         else:
             faces.append(REGISTRY[spec.kind](spec, networks))
-    return Processors(tuple(faces), tuple(frames))
+    return Processors(tuple(faces), tuple(frames), sight_of(recipe))

@@ -80,13 +80,16 @@ class Window:
         self._analyst = analyst
         self._views: deque[FrameView] = deque()
         self._links: dict[int, dict[int, int]] = {}
+        self._cuts: dict[int, bool] = {}
 
     def push(self, view: FrameView) -> None:
         if self._views:
             self._link(self._views[-1], view)
         self._views.append(view)
         while self._views[0].index < view.index - BEFORE - AFTER:
-            self._links.pop(self._views.popleft().index, None)
+            gone = self._views.popleft().index
+            self._links.pop(gone, None)
+            self._cuts.pop(gone, None)
 
     def tracks(self, index: int) -> list[Track]:
         """The tracks of all faces of frame `index`, gaps filled, by the frames of its window alone."""
@@ -113,7 +116,8 @@ class Window:
 
     def _link(self, first: FrameView, second: FrameView) -> None:
         """Note which face continues where, and embed the faces that begin here."""
-        links = links_between(first.faces, second.faces) if not is_cut(first, second) else {}
+        self._cuts[first.index] = is_cut(first, second)
+        links = links_between(first.faces, second.faces) if not self._cuts[first.index] else {}
         self._links[first.index] = links
         continued = set(links.values())
         for position, face in enumerate(second.faces):
@@ -166,7 +170,7 @@ class Window:
     def _loose_ends(self, views: dict[int, FrameView], first: int, second: int) -> list[tuple[FaceView, FaceView]]:
         """Pairs of a track's last face in `first` and another's first face in `second` that look like one track."""
         span = range(first, second)
-        if first not in views or second not in views or any(is_cut(views[i], views[i + 1]) for i in span):
+        if first not in views or second not in views or any(self._cuts.get(i, False) for i in span):
             return []
         tails = [f for i, f in enumerate(views[first].faces) if i not in self._links.get(first, {})]
         continued = set(self._links.get(second - 1, {}).values())

@@ -121,11 +121,26 @@ class FrameView:
         return self._shown
 
 
-class CloseUp:
-    """A second look at a face or a hand whose place is about known. Pure functions of the frame given."""
+_NO_TEXTURE, _NO_SKIN = np.zeros((0, 0, 3), np.float32), np.zeros((0, 0), np.float32)
 
-    def __init__(self, networks: Networks, facts: PlateFacts, *, hands: bool = True, expressions: bool = False) -> None:
+
+class CloseUp:
+    """A second look at a face or a hand whose place is about known. Pure functions of the frame given.
+
+    hands, skin, expressions: hands near faces, textures with irises, and expressions are looked at.
+    """
+
+    def __init__(
+        self,
+        networks: Networks,
+        facts: PlateFacts,
+        *,
+        hands: bool = True,
+        skin: bool = True,
+        expressions: bool = False,
+    ) -> None:
         self._facts = facts
+        self._skin = skin
         self._landmarker = Landmarker(networks.load(LANDMARKER))
         self._embedder = Embedder(networks.load(EMBEDDER))
         self._hands = HandFinder(networks.load(PALMS), networks.load(HANDS)) if hands else None
@@ -160,6 +175,9 @@ class CloseUp:
     def _face(self, view: FrameView, marks: Landmarks, found: Detection | None) -> FaceView:
         placed = marks.moved(view.to_frame)
         box = extent(placed.points)
+        score = found.score if found else 0.0
+        if not self._skin:
+            return FaceView(box, placed.points, score, marks.presence, _NO_TEXTURE, _NO_SKIN, None)
         rgb, origin = _region(view.frame, box)
         local = placed.points[:, :2] - origin
         texture = unwrap(rgb, local)
@@ -167,7 +185,7 @@ class CloseUp:
         return FaceView(
             box=box,
             points=placed.points,
-            score=found.score if found else 0.0,
+            score=score,
             presence=marks.presence,
             texture=texture,
             skin=skin(texture),
@@ -177,7 +195,10 @@ class CloseUp:
 
 
 class Analyst(CloseUp):
-    """Makes frame views. Every method is a pure function of the frame given, so frames may be seen in any order."""
+    """Makes frame views. Every method is a pure function of the frame given, so frames may be seen in any order.
+
+    fine: landmarks by two looks at each face, to fractions of a pixel; else a second one only where the first was off.
+    """
 
     def __init__(
         self,
@@ -186,9 +207,12 @@ class Analyst(CloseUp):
         *,
         detector: DetectorSpec | None = None,
         hands: bool = True,
+        skin: bool = True,
         expressions: bool = False,
+        fine: bool = True,
     ) -> None:
-        super().__init__(networks, facts, hands=hands, expressions=expressions)
+        super().__init__(networks, facts, hands=hands, skin=skin, expressions=expressions)
+        self._fine = fine
         self._find = open_finder(detector or DetectorSpec(), networks)
         self._side = self._find.preview_side(PREVIEW)
 
@@ -198,7 +222,7 @@ class Analyst(CloseUp):
         preview = view.preview
         shrunk = max(shown_size(frame, self._facts)) / max(preview.shape[:2])
         for found in self._find(preview, shrunk):
-            marks = self._landmarker(preview, found)
+            marks = self._landmarker(preview, found, fine=self._fine)
             if found.size * shrunk >= SMALLEST and marks.presence >= MIN_PRESENCE:
                 view.faces.append(self._face(view, marks, found))
         self._complete(view, embed=embed, hands=hands)

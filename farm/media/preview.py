@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import cv2
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.media.matrices import coding_of
+
+Samples = NDArray[Any]
 
 _REFERENCE_WHITE = 203.0
 """Nits of diffuse white in PQ pictures (ITU-R BT.2408)."""
@@ -51,10 +54,14 @@ def _small_bgr(frame: Frame, width: int, height: int) -> NDArray[np.uint8]:
     small = [_resized(plane, width, height) for plane in planes]
     if frame.format.family == "gray":
         neutral = np.full((height, width), float(1 << (frame.format.depth - 1)), np.float32)
-        small += [neutral, neutral]
+        small += [neutral.astype(small[0].dtype), neutral.astype(small[0].dtype)]
     elif frame.format.family == "rgb":
         small = [small[2], small[0], small[1]]
-    rgb = cv2.transform(cv2.merge(small), coding.to_rgb)
+    if frame.format.depth == 8 and frame.colour.transfer != "smpte2084":
+        # The same sums on bytes, rounded and clipped by OpenCV: a large preview takes a fifth of the time.
+        samples = cv2.merge([np.asarray(plane, np.uint8) for plane in small])
+        return np.ascontiguousarray(cv2.transform(samples, coding.to_rgb[::-1] * np.float32(255)))
+    rgb = cv2.transform(cv2.merge([np.asarray(plane, np.float32) for plane in small]), coding.to_rgb)
     if frame.colour.transfer == "smpte2084":
         index = np.clip(np.rint(rgb * 1023.0), 0, 1023).astype(np.uint16)
         rgb = _pq_to_sdr()[index]
@@ -62,12 +69,12 @@ def _small_bgr(frame: Frame, width: int, height: int) -> NDArray[np.uint8]:
     return np.ascontiguousarray(bgr.astype(np.uint8))
 
 
-def _resized(plane: NDArray[np.uint8] | NDArray[np.uint16], width: int, height: int) -> NDArray[np.float32]:
+def _resized(plane: Samples, width: int, height: int) -> Samples:
     smaller = width < plane.shape[1] or height < plane.shape[0]
     how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
     if (plane.shape[1], plane.shape[0]) == (width, height):
-        return plane.astype(np.float32)
-    return np.asarray(cv2.resize(plane, (width, height), interpolation=how), np.float32)
+        return plane
+    return np.asarray(cv2.resize(plane, (width, height), interpolation=how), plane.dtype)
 
 
 @lru_cache(maxsize=1)
