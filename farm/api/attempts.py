@@ -8,7 +8,7 @@ from apiflask import APIBlueprint
 from flask import request
 
 from farm.api.openapi import problems
-from farm.api.schemas import AttemptList, AttemptOut, LogPart
+from farm.api.schemas import AttemptList, AttemptOut, AttemptQuery, LogPart
 from farm.api.services import services
 from farm.errors import InputError, NotFoundError
 from farm.store import keys
@@ -19,17 +19,17 @@ MOST_BYTES = 256 * 1024
 
 
 @bp.get("/<job_id>/attempts")
+@bp.input(AttemptQuery, location="query")
 @bp.output(AttemptList)
-@bp.doc(summary="The attempts of a job, newest first", responses=problems(404, 503))
-def list_attempts(job_id: str) -> AttemptList:
-    return AttemptList(items=services().ledger.attempts(job_id))
+@bp.doc(summary="The attempts of a job, newest first", responses=problems(404, 422, 503))
+def list_attempts(job_id: str, query_data: AttemptQuery) -> AttemptList:
+    return AttemptList(items=services().ledger.attempts(job_id, limit=query_data.limit))
 
 
 def find_attempt(job_id: str, attempt_id: str) -> AttemptOut:
     """NotFoundError when the job has no such attempt."""
-    for attempt in services().ledger.attempts(job_id):
-        if attempt.id == attempt_id:
-            return attempt
+    for attempt in services().ledger.attempts(job_id, limit=1, attempt_id=attempt_id):
+        return attempt
     raise NotFoundError("There is no such attempt.", where=f"job {job_id}", do="List the job's attempts.")
 
 

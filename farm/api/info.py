@@ -17,6 +17,7 @@ from farm.api.schemas import (
     Check,
     DeliverableKind,
     DeliverableKindList,
+    FarmOut,
     Health,
     RecipeList,
     RecipeOut,
@@ -35,6 +36,13 @@ health = Blueprint("health", __name__)
 @bp.doc(summary="The workers and what they do", responses=problems(503))
 def list_workers() -> WorkerList:
     return WorkerList(items=services().ledger.workers())
+
+
+@bp.get("/farm")
+@bp.output(FarmOut)
+@bp.doc(summary="The farm at a glance: what runs, waits and fails, and the projects' shares", responses=problems(503))
+def get_farm() -> FarmOut:
+    return services().ledger.farm()
 
 
 @bp.get("/batches/<name>")

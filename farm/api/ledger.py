@@ -17,6 +17,7 @@ from farm.api.schemas import (
     ChunkOut,
     DeliverableOut,
     EventOut,
+    FarmOut,
     JobOut,
     JobPage,
     JobQuery,
@@ -27,7 +28,7 @@ from farm.api.schemas import (
 from farm.api.services import CastRecord, Placed, StoredFile
 from farm.db.engine import Sessions, transact
 from farm.errors import FarmError, InfrastructureError, InputError, NotFoundError
-from farm.jobs import batches, views
+from farm.jobs import batches, glance, views
 from farm.jobs.policy import Policy
 from farm.jobs.progress import JobProgress
 from farm.jobs.request import JobRequest
@@ -110,9 +111,9 @@ class PostgresLedger:
 
         return transact(self._sessions, read)
 
-    def attempts(self, job_id: str) -> list[AttemptOut]:
+    def attempts(self, job_id: str, *, limit: int, attempt_id: str | None = None) -> list[AttemptOut]:
         def read(session: Session) -> list[AttemptOut]:
-            found = views.attempts(session, job_id)
+            found = views.attempts(session, job_id, limit=limit, attempt_id=attempt_id)
             if not found:
                 views.job_view(session, job_id)
             return [AttemptOut.model_validate(view.model_dump() | {"worker": view.worker_id}) for view in found]
@@ -173,6 +174,26 @@ class PostgresLedger:
 
     def open_counts(self) -> dict[str, int]:
         return {str(state): count for state, count in transact(self._sessions, views.open_counts).items()}
+
+    def farm(self) -> FarmOut:
+        def read(session: Session) -> FarmOut:
+            tasks = glance.tasks_now(session)
+            queue, oldest = glance.queue(session)
+            word, why = glance.word(session, len(tasks), list(queue.values()), self._policy)
+            return FarmOut.model_validate(
+                {
+                    "word": word,
+                    "why": why,
+                    "jobs": {str(state): count for state, count in views.open_counts(session).items()},
+                    "queue": queue,
+                    "oldest_seconds": oldest,
+                    "tasks": tasks,
+                    "failing": glance.failing_chunks(session),
+                    "shares": glance.shares(session),
+                }
+            )
+
+        return transact(self._sessions, read)
 
     def check(self) -> None:
         try:

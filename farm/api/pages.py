@@ -1,4 +1,4 @@
-"""The two plain pages: the submission form and a job's live status; and the door where a token is asked for."""
+"""The plain pages: submission, a job, an attempt's log, the operators' view; and where a token is asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from flask import Blueprint, Response, current_app, redirect, render_template, r
 from flask.typing import ResponseReturnValue
 
 from farm import __version__
+from farm.api.attempts import find_attempt
 from farm.api.guard import COOKIE, Guard
 from farm.api.recipes import offered
 from farm.api.schemas import JobQuery
@@ -62,6 +63,17 @@ def job(job_id: str) -> str:
     found = services()
     view = found.ledger.job(job_id)
     return render_template("job.html", version=__version__, job=view)
+
+
+@bp.get("/jobs/<job_id>/attempts/<attempt_id>")
+def attempt(job_id: str, attempt_id: str) -> str:
+    found = find_attempt(job_id, attempt_id)
+    return render_template("attempt.html", version=__version__, job=services().ledger.job(job_id), attempt=found)
+
+
+@bp.get("/operate")
+def operate() -> str:
+    return render_template("operate.html", version=__version__)
 
 
 @bp.get("/login")

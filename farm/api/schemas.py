@@ -216,6 +216,10 @@ class AttemptList(BaseModel):
     items: list[AttemptOut]
 
 
+class AttemptQuery(_In):
+    limit: int = Field(default=1000, ge=1, le=10_000)
+
+
 class LogPart(BaseModel):
     """Text of a log; `next` is the offset (bytes) of what follows. `ended`: nothing more will come."""
 
@@ -258,6 +262,64 @@ class WorkerOut(BaseModel):
 
 class WorkerList(BaseModel):
     items: list[WorkerOut]
+
+
+class TaskNow(BaseModel):
+    """What a slot has at the moment. `frames_total` is the chunk's, None for what is not a chunk."""
+
+    job: str
+    title: str = ""
+    kind: str
+    position: int
+    worker: str
+    attempt: str
+    frames_done: int
+    frames_total: int | None = None
+    fps: float | None = None
+    note: str = ""
+    seconds: float
+    quiet_seconds: float
+
+
+class FailingChunk(BaseModel):
+    """A chunk that failed, or was tried more often than once and is not done."""
+
+    job: str
+    title: str = ""
+    position: int
+    state: str
+    reason: str
+    attempts: int
+
+
+class ShareOut(BaseModel):
+    """A project's part of what runs, beside the part that its weight gives it among those that want to run."""
+
+    name: str
+    running: int
+    ready: int
+    share: float
+    target: float
+    max_running: int | None = None
+    gpu_seconds: float
+    budget_gpu_seconds: float | None = None
+    budget_state: str
+
+
+class FarmOut(BaseModel):
+    """The farm at a glance. `word` says it in one: active, idle, waiting, asleep or inoperative.
+
+    `queue` counts tasks that are ready by kind, and `oldest_seconds` is how long the oldest of them has been.
+    """
+
+    word: str
+    why: str
+    jobs: dict[str, int]
+    queue: dict[str, int]
+    oldest_seconds: float | None = None
+    tasks: list[TaskNow]
+    failing: list[FailingChunk]
+    shares: list[ShareOut]
 
 
 class RecipeOut(BaseModel):

@@ -11,7 +11,7 @@ from flask import current_app
 
 from farm.api.live import Gate
 from farm.api.operations import Operations
-from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
+from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, FarmOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.jobs.request import JobRequest
 from farm.media.facts import PlateFacts
 from farm.permits import Permits
@@ -74,7 +74,7 @@ class Ledger(Protocol):
 
     def chunks(self, job_id: str) -> list[ChunkOut]: ...
 
-    def attempts(self, job_id: str) -> list[AttemptOut]: ...
+    def attempts(self, job_id: str, *, limit: int, attempt_id: str | None = None) -> list[AttemptOut]: ...
 
     def workers(self) -> list[WorkerOut]: ...
 
@@ -99,6 +99,8 @@ class Ledger(Protocol):
     def open_counts(self) -> dict[str, int]:
         """How many jobs that are not final are in each state."""
         ...
+
+    def farm(self) -> FarmOut: ...
 
     def check(self) -> None:
         """InfrastructureError unless the database answers and has the right schema."""

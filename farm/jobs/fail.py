@@ -138,15 +138,20 @@ def _conclude(session: Session, held: Held, verdict: Verdict, message: str, poli
         moves.fail_job(session, job, _blame(task, message))
         return
     elif verdict.next is Next.FAIL_TASK:
-        moves.move_task(session, task, TaskState.FAILED, f"{message} {verdict.why}", attempt=attempt)
+        moves.move_task(session, task, TaskState.FAILED, _together(message, verdict.why), attempt=attempt)
     elif job.state in (JobState.PAUSING, JobState.PAUSED):
         moves.move_task(session, task, TaskState.PAUSED, "The job is paused.", attempt=attempt)
     elif verdict.next is Next.LATER:
-        why = f"{message} {verdict.why}"
+        why = _together(message, verdict.why)
         moves.move_task(session, task, TaskState.BACKOFF, why, attempt=attempt, delay=verdict.delay)
     else:
-        moves.move_task(session, task, TaskState.READY, f"{message} {verdict.why}", attempt=attempt)
+        moves.move_task(session, task, TaskState.READY, _together(message, verdict.why), attempt=attempt)
     advance(session, job, failed_share=policy.failed_share)
+
+
+def _together(message: str, why: str) -> str:
+    """Two sentences; a library's message does not end like one."""
+    return f"{message.rstrip()}{'' if message.rstrip().endswith(('.', '!', '?')) else '.'} {why}"
 
 
 def _blame(task: Task, message: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Select, and_, func, select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from farm.db.tables import (
@@ -262,13 +263,14 @@ def chunk_reports(session: Session, job_id: str) -> list[dict[str, Any]]:
     return [row for row in rows if row]
 
 
-def attempts(session: Session, job_id: str, *, limit: int = 1000) -> list[AttemptView]:
-    """The attempts of a job, newest first."""
+def attempts(session: Session, job_id: str, *, limit: int = 1000, attempt_id: str | None = None) -> list[AttemptView]:
+    """The attempts of a job, newest first, or one of them."""
+    only = () if attempt_id is None else (Attempt.id == attempt_id,)
     rows = session.execute(
         select(Attempt, Task.kind, Task.position, (Attempt.gpu_seconds * Worker.rate / 3600).label("cost"))
         .join(Task, Task.id == Attempt.task_id)
         .outerjoin(Worker, Worker.id == Attempt.worker_id)
-        .where(Attempt.job_id == job_id)
+        .where(Attempt.job_id == job_id, *only)
         .order_by(Attempt.started_at.desc())
         .limit(limit)
     )
@@ -366,7 +368,7 @@ def _error_classes(session: Session, failed: list[str]) -> dict[str, str | None]
         return {}
     rows = session.execute(
         select(Attempt.job_id, Attempt.error_class)
-        .distinct(Attempt.job_id)
+        .ext(distinct_on(Attempt.job_id))
         .where(Attempt.job_id.in_(failed), Attempt.error_class.is_not(None), Attempt.state != AttemptState.INTERRUPTED)
         .order_by(Attempt.job_id, Attempt.ended_at.desc())
     )

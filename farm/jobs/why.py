@@ -197,20 +197,22 @@ def why_worker(session: Session, worker_id: str, policy: Policy = DEFAULT) -> st
         select(func.count()).where(Attempt.worker_id == worker_id, Attempt.state == AttemptState.RUNNING)
     )
     if worker.requested is not None:
-        return f"It was told to be {worker.requested}" + (f"; {busy} tasks have to end first." if busy else ".")
+        return f"It was told to be {worker.requested}" + (f"; first {_count(busy, 'task')} must end." if busy else ".")
     if worker.state is not WorkerState.AWAKE:
         return f"It is {worker.state}: {worker.reason}"
     if busy:
-        return f"It works on {busy} tasks."
+        return f"It works on {_count(busy, 'task')}."
     ready = session.scalar(select(func.count()).select_from(_some_ready().subquery()))
     if not ready:
         return "No task is ready."
     blocked = session.scalar(select(func.count()).where(Block.worker_id == worker_id))
     if blocked:
-        return (
-            f"It failed too often at {blocked} jobs' tasks and gets no more of them, and no other ready task fits it."
-        )
+        return f"It is blocked for {_count(blocked, 'job')}, whose tasks it failed; no other ready task fits it."
     return "No ready task fits its kinds, tags, memory or models."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _some_ready() -> Any:

@@ -49,8 +49,9 @@ def stored_identities(context: TaskContext) -> dict[str, PreparedIdentity]:
     found = {}
     for number, identity in enumerate(context.claim.job.identities):
         key = keys.identity(context.job_id, number)
+        stored = context.store.head(key)  # a job with another recipe has them prepared anew, under the same key
         found[identity.label] = context.toolbox.identity(
-            key,
+            f"{key}@{stored.sha256 if stored else ''}",
             lambda key=key: PreparedIdentity.from_bytes(context.store.get_bytes(key)),  # type: ignore[misc]
         )
     return found

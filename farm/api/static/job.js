@@ -66,7 +66,10 @@
     text("frames", number.format(p.frames_done) + (p.frames_total ? " of " + number.format(p.frames_total) : ""));
     text("chunks", p.chunks_total === null ? "–" : p.chunks_done + " of " + p.chunks_total);
     text("fps", p.fps ? p.fps.toFixed(1) : "–");
-    text("eta", final ? "–" : duration(p.eta_seconds));
+    text("eta", final ? "–" : duration(p.eta_seconds) + (p.eta_error ? " ± " + duration(p.eta_error) : ""));
+    text("gpu", job.gpu_seconds ? duration(job.gpu_seconds) : "–");
+    byId("cost-box").hidden = job.cost === null;
+    text("cost", job.cost === null ? "" : job.cost.toFixed(2));
     byId("warnings-section").hidden = !job.warnings.length;
     byId("warnings").replaceChildren(...job.warnings.map((w) => element("li", w.text)));
     showFiles(job.deliverables);
@@ -135,17 +138,35 @@
     return item;
   }
 
+  const SHOWN_ATTEMPTS = 50;
+
+  function showAttempts(attempts) {
+    const telling = attempts.filter((a) => a.state !== "done").concat(attempts.filter((a) => a.state === "done"));
+    byId("attempts").replaceChildren(...telling.slice(0, SHOWN_ATTEMPTS).map((attempt) => {
+      const item = element("li");
+      const what = attempt.kind === "render" ? `chunk ${attempt.position}` : attempt.kind;
+      const link = element("a", `${what}, attempt ${attempt.number}`);
+      link.href = `/jobs/${encodeURIComponent(root.dataset.id)}/attempts/${encodeURIComponent(attempt.id)}`;
+      item.append(link, " ", element("span", attempt.state, "state " + attempt.state), ` ${attempt.worker}`);
+      if (attempt.environment.reused) item.append(" · an earlier result was taken over");
+      if (attempt.error) item.append(element("div", attempt.error, "quiet"));
+      if (attempt.cause) item.append(element("div", "Cause: " + attempt.cause, "quiet"));
+      return item;
+    }));
+  }
+
   async function refresh() {
     if (busy) { again = true; return; }
     busy = true;
     try {
-      const [job, chunks] = await Promise.all([fetch(api), fetch(api + "/chunks")]);
+      const [job, chunks, attempts] = await Promise.all(["", "/chunks", "/attempts?limit=100"].map((part) => fetch(api + part)));
       if (job.ok) showJob(await job.json());
       if (chunks.ok) {
         const items = (await chunks.json()).items;
         showChunks(items);
         if (!document.hidden) showPreviews(items);
       }
+      if (attempts.ok) showAttempts((await attempts.json()).items);
     } catch { /* the farm is away for a moment; the next round asks again */ }
     busy = false;
     if (again) { again = false; refresh(); }

@@ -113,3 +113,29 @@ def test_a_job_that_does_not_exist_is_a_page_too(page: Page) -> None:
     assert answer is not None
     assert answer.status == 404
     expect(page.get_by_role("heading", level=1)).to_have_text("Not Found")
+
+
+def test_an_operator_sees_the_farm_and_holds_a_job(page: Page, plate: Path, running_farm: FarmCommand) -> None:
+    held = running_farm("submit", plate, "--recipe", "passthrough", "--tag", "nobody", "--title", "Held").stdout.strip()
+    page.goto("/operate")
+    expect(page.locator("#workers li").first).to_contain_text("awake", timeout=PATIENCE)
+    job = page.locator(f"#jobs li[data-key='{held}']")
+    expect(job).to_contain_text("No connected worker has the tags nobody.", timeout=PATIENCE)
+    assert fits(page)
+    job.get_by_role("button", name="Pause").click()
+    expect(job).to_contain_text("paused", timeout=PATIENCE)
+    page.on("dialog", lambda dialog: dialog.accept())
+    job.get_by_role("button", name="Cancel").click()
+    expect(job).to_have_count(0, timeout=PATIENCE)
+    assert running_farm.data("job", held)["state"] == "cancelled"
+
+
+def test_an_attempts_log_is_read_from_its_jobs_page(page: Page, plate: Path, running_farm: FarmCommand) -> None:
+    job = running_farm("submit", plate, "--recipe", "passthrough", "--deliverable", "ffv1").stdout.strip()
+    assert running_farm("watch", job).returncode == 0
+    page.goto(f"/jobs/{job}")
+    page.get_by_role("link", name="plan, attempt 1").click()
+    expect(page.locator("#log")).to_contain_text("task claimed", timeout=PATIENCE)
+    expect(page.locator("#end")).to_have_text("The attempt has ended.", timeout=PATIENCE)
+    assert fits(page)
+    assert "task claimed" in running_farm("logs", job, "--kind", "plan").stdout

@@ -153,9 +153,9 @@ def test_why_a_worker_does_nothing(sessions: Sessions) -> None:
     hands.submit()
     assert ask() == "No ready task fits its kinds, tags, memory or models."
     hands.must_claim()
-    assert ask() == "It works on 1 tasks."
+    assert ask() == "It works on 1 task."
     transact(sessions, lambda s: fleet.request_state(s, "w", fleet.RequestedState.ASLEEP, actor="op"))
-    assert ask() == "It was told to be asleep; 1 tasks have to end first."
+    assert ask() == "It was told to be asleep; first 1 task must end."
     transact(sessions, lambda s: fleet.leave(s, "w", "Spot notice."))
     assert ask().endswith("Spot notice.")
     with sessions() as session:

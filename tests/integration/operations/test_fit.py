@@ -170,6 +170,6 @@ def test_a_blocked_worker_is_seen_and_forgiven(sessions: Sessions, api: Ask) -> 
     assert hands.claim(TaskKind.RENDER) is None
     blocks = {worker["id"]: worker["blocks"] for worker in api("GET", "/workers")["items"]}
     assert blocks == {"w1": [f"no render of job {job}: It failed 3 render tasks of this job."], "w2": []}
-    assert "gets no more of them" in api("GET", "/workers/w1/why")["why"]
+    assert "It is blocked for 1 job, whose tasks" in api("GET", "/workers/w1/why")["why"]
     assert api("POST", "/workers/w1/forgive", {}) == {"count": 1}
     assert hands.claim(TaskKind.RENDER) is not None

@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from farm.api.live import Gate
-from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, JobOut, JobPage, JobQuery, WorkerOut
+from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, FarmOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.api.services import CastRecord, Placed, Services, StoredFile
 from farm.errors import ConflictError, InputError, NotFoundError
 from farm.faces.readiness import check_recipe
@@ -99,9 +99,10 @@ class FakeLedger:
         self.job(job_id)
         return self.chunk_views.get(job_id, [])
 
-    def attempts(self, job_id: str) -> list[AttemptOut]:
+    def attempts(self, job_id: str, *, limit: int, attempt_id: str | None = None) -> list[AttemptOut]:
         self.job(job_id)
-        return self.tries.get(job_id, [])
+        found = self.tries.get(job_id, [])
+        return [attempt for attempt in found if attempt_id in (None, attempt.id)][:limit]
 
     def workers(self) -> list[WorkerOut]:
         return []
@@ -146,6 +147,9 @@ class FakeLedger:
 
     def open_counts(self) -> dict[str, int]:
         return {"queued": sum(state == "queued" for state in self.states.values())}
+
+    def farm(self) -> FarmOut:
+        return FarmOut(word="idle", why="Nothing is to be done.", jobs={}, queue={}, tasks=[], failing=[], shares=[])
 
     def check(self) -> None:
         if self.fail_with is not None:
