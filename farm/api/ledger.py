@@ -56,9 +56,9 @@ class PostgresLedger:
         self._sessions = sessions
         self._policy = policy
 
-    def submit(self, request: JobRequest, job_id: str, idempotency_key: str) -> Placed:
+    def submit(self, request: JobRequest, job_id: str, idempotency_key: str, facts: PlateFacts) -> Placed:
         submit = partial(jobs.submit, request=request, idempotency_key=idempotency_key, job_id=job_id, actor=ACTOR)
-        done = transact(self._sessions, submit)
+        done = transact(self._sessions, partial(submit, facts=facts.model_dump(mode="json")))
         return Placed(done.job_id, done.created)
 
     def exists(self, job_id: str) -> bool:

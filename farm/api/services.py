@@ -58,7 +58,7 @@ class CastRecord:
 class Ledger(Protocol):
     """The jobs as the API needs them. Unknown ids raise NotFoundError, impossible commands ConflictError."""
 
-    def submit(self, request: JobRequest, job_id: str, idempotency_key: str) -> Placed: ...
+    def submit(self, request: JobRequest, job_id: str, idempotency_key: str, facts: PlateFacts) -> Placed: ...
 
     def exists(self, job_id: str) -> bool:
         """Whether there is such a job; True where the database does not say."""

@@ -73,15 +73,15 @@ class Submission:
         except BaseException:
             self._remove(job_id)
             raise
-        placed = self._commit(job_id, request, idempotency_key)
+        placed = self._commit(job_id, request, idempotency_key, checked.facts)
         self._wake()
         return placed
 
-    def _commit(self, job_id: str, request: JobRequest, idempotency_key: str | None) -> Placed:
+    def _commit(self, job_id: str, request: JobRequest, idempotency_key: str | None, facts: PlateFacts) -> Placed:
         """Make the job; a key of our own makes a commit that was not heard of harmless to repeat."""
         ledger = self._services.ledger
         try:
-            placed = ledger.submit(request, job_id, idempotency_key or f"submission:{job_id}")
+            placed = ledger.submit(request, job_id, idempotency_key or f"submission:{job_id}", facts)
         except BaseException:
             # It may have been made all the same: only what surely belongs to no job is removed.
             if not ledger.exists(job_id):

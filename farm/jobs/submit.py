@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
@@ -31,10 +32,12 @@ def submit(
     idempotency_key: str | None = None,
     job_id: str | None = None,
     actor: str = "",
+    facts: dict[str, Any] | None = None,
 ) -> Submitted:
     """Accept a job and make its plan task claimable, in one transaction.
 
-    `job_id`: the id under which the plate was stored (`farm.db.ids.new_id()`); a fresh one by default. The same key
+    `job_id`: the id under which the plate was stored (`farm.db.ids.new_id()`); a fresh one by default. `facts` is
+    what a probe of the plate found, PlateFacts as JSON; None where nobody looked at it yet. The same key
     with the same request in the same project gives the same job, also when two submit at once; with another request it
     raises ConflictError. NotFoundError when a needed job does not exist, ConflictError when it can never complete.
     """
@@ -73,7 +76,7 @@ def submit(
     ).one_or_none()
     if row is None:
         return _submitted_before(session, project, idempotency_key, digest)
-    _add_parts(session, row.id, request)
+    _add_parts(session, row.id, request, facts)
     _add_tasks(session, row.id, row.seq, submitter, request, ready=not needed)
     ledger.note(session, "job.state", job_id=row.id, after=state, actor=actor or request.owner, reason=reason)
     return Submitted(row.id, created=True)
@@ -114,13 +117,9 @@ def _needed(session: Session, request: JobRequest) -> bool:
     return waiting
 
 
-def _add_parts(session: Session, job_id: str, request: JobRequest) -> None:
-    plate = request.plate
-    session.execute(
-        insert(Plate).values(
-            job_id=job_id, object_key=plate.object_key, uri=plate.uri, sha256=plate.sha256, size=plate.size
-        )
-    )
+def _add_parts(session: Session, job_id: str, request: JobRequest, facts: dict[str, Any] | None) -> None:
+    plate = request.plate.model_dump(include={"object_key", "uri", "sha256", "size"})
+    session.execute(insert(Plate).values(job_id=job_id, facts=facts, **plate))
     for identity in request.identities:
         _add_identity(session, job_id, identity)
     if request.needs:

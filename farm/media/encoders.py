@@ -47,7 +47,8 @@ class EncoderPlan(BaseModel):
     filters: (name, arguments) of the FFmpeg filters between the two; empty where samples go in as they are.
     rate: the frame rate that the encoder is told. It counts frames; the container holds the plate's own clock.
     why: how the encoder was chosen, in sentences. changes: what the picture loses by it, in sentences.
-    final: where chunks are a mezzanine only, how the merge encodes the whole, to at most `max_bytes`.
+    finals: where chunks are a mezzanine only, the ways in which the merge may encode the whole, to at most `max_bytes`;
+        the first that works where the merge runs is taken.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,12 +82,12 @@ class EncoderPlan(BaseModel):
     chunk_suffix: str
     why: tuple[str, ...]
     changes: tuple[str, ...] = ()
-    final: EncoderPlan | None = None
+    finals: tuple[EncoderPlan, ...] = ()
     max_bytes: int | None = None
 
     def _later(self) -> set[str]:
         """Names of what plans did not always have, and this one does not use."""
-        return {"final", "max_bytes"} if self.final is None else set()
+        return set() if self.finals else {"finals", "max_bytes"}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that an older farm can read too, as far as it can do what the plan says."""
@@ -122,6 +123,12 @@ def probe_encoder(choice: EncoderChoice, sample_format: str, width: int, height:
     """Encode one frame; the reason it failed, or None. The answer is kept for the life of the process."""
     options = choice.options | choice.formats[sample_format]
     return _probe(choice.encoder, tuple(sorted(options.items())), sample_format, (width, height))
+
+
+def why_not_here(plan: EncoderPlan) -> str | None:
+    """Why this machine cannot encode as `plan` says; None where it encoded a frame."""
+    options = tuple(sorted(plan.options.items()))
+    return _probe(plan.encoder, options, plan.sample_format, (plan.width, plan.height))
 
 
 def resolve(deliverable: Deliverable, facts: PlateFacts) -> Deliverable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from farm.errors import RecipeError
@@ -9,20 +10,23 @@ from farm.media.deliverables import Deliverable, deliverable
 from farm.media.encoders import EncoderPlan, chunk_encoder
 from farm.media.facts import PlateFacts
 
-# Coded surfaces of graphics cards have no planar name.
-_PLANAR = {"p010le": "yuv420p10le"}
 
-
-def job_encoder(name: str, facts: PlateFacts, *, max_bytes: int | None = None, **choice: Any) -> EncoderPlan:
+def job_encoder(
+    name: str, facts: PlateFacts, *, max_bytes: int | None = None, hardware: bool = True, **choice: Any
+) -> EncoderPlan:
     """The plan by which a job's chunks are encoded for the deliverable called `name`.
 
-    `max_bytes` is how large a deliverable of a wanted size may be; `choice` goes to `chunk_encoder`. RecipeError where
-    it is missing or no encoder can make it, NotFoundError for a name that there is not.
+    `max_bytes` is how large a deliverable of a wanted size may be; `hardware` and `choice` go to `chunk_encoder`.
+    RecipeError where it is missing or no encoder can make it, NotFoundError for a name that there is not.
     """
     preset = deliverable(name)
     check_size(preset, max_bytes)
-    plan = chunk_encoder(preset, facts, **choice)
-    return plan if max_bytes is None or not preset.sized else _mezzanine(plan, facts, max_bytes)
+    if max_bytes is None or not preset.sized:
+        return chunk_encoder(preset, facts, hardware=hardware, **choice)
+    plan = chunk_encoder(preset, facts, hardware=False, **choice)
+    # Who merges is not known yet, so what a card would do is planned unproved, and proved there.
+    card = chunk_encoder(preset, facts, **choice | {"probe": lambda *_: None}) if hardware else plan
+    return _mezzanine(plan, (card, plan) if card.hardware else (plan,), facts, max_bytes)
 
 
 def check_size(preset: Deliverable, max_bytes: int | None) -> None:
@@ -35,32 +39,33 @@ def check_size(preset: Deliverable, max_bytes: int | None) -> None:
         )
 
 
-def _mezzanine(plan: EncoderPlan, facts: PlateFacts, max_bytes: int) -> EncoderPlan:
-    """The plan of the chunks: pictures as `plan` would code them, without loss; `final` is what is left to do."""
-    sample_format = _PLANAR.get(plan.sample_format, plan.sample_format)
+def _mezzanine(plan: EncoderPlan, finals: Sequence[EncoderPlan], facts: PlateFacts, max_bytes: int) -> EncoderPlan:
+    """The plan of the chunks: pictures as `plan` would code them, without loss; `finals` is what is left to do."""
     lossless = chunk_encoder(deliverable("ffv1"), facts, hardware=False)
-    final = plan.model_copy(
+    return plan.model_copy(
         update={
-            "source_format": sample_format,
+            "encoder": lossless.encoder,
+            "lossless": True,
+            "options": lossless.options,
+            "tag": None,
+            "chunk_container": lossless.chunk_container,
+            "chunk_suffix": lossless.chunk_suffix,
+            "finals": tuple(_final(final, plan.sample_format) for final in finals),
+            "max_bytes": max_bytes,
+        }
+    )
+
+
+def _final(plan: EncoderPlan, source_format: str) -> EncoderPlan:
+    """`plan` from pictures that are converted and padded already."""
+    return plan.model_copy(
+        update={
+            "source_format": source_format,
             "source_width": plan.width,
             "source_height": plan.height,
             "pad_right": 0,
             "pad_bottom": 0,
-            # Conversion is done in the chunks; marking fields as such is not kept by the mezzanine.
+            # Marking fields as such is not kept by the mezzanine.
             "filters": tuple(item for item in plan.filters if item[0] == "setfield"),
-        }
-    )
-    return plan.model_copy(
-        update={
-            "encoder": lossless.encoder,
-            "hardware": False,
-            "lossless": True,
-            "options": lossless.options,
-            "sample_format": sample_format,
-            "tag": None,
-            "chunk_container": lossless.chunk_container,
-            "chunk_suffix": lossless.chunk_suffix,
-            "final": final,
-            "max_bytes": max_bytes,
         }
     )

@@ -25,7 +25,7 @@ from farm.merger.join import ChunkFile, first_dts, write_joined
 from farm.merger.mux import index_room, mux_arguments
 from farm.merger.report import VerifyReport
 from farm.merger.verify import verify
-from farm.merger.whole import Progress, WholeEncode, bits_for
+from farm.merger.whole import Progress, WholeEncode, bits_for, final_here
 
 _MOST_TRIES, _MARGIN = 4, 0.99
 
@@ -66,7 +66,7 @@ def merge(
     """Make the deliverable `out` of the chunk files; it appears only when it was read back and found right.
 
     `metadata` goes into the file's global tags. `untouched` says that no processor ran, so that seams must look as the
-    plate does. Where the plan has a `final` one, the chunks are encoded as one first, which `progress` hears of.
+    plate does. Where the plan has `finals`, the chunks are encoded as one first, which `progress` hears of.
     FarmError names the chunk, frame or pts that is wrong; then `out` is not touched and nothing is left behind.
     """
     if not chunks:
@@ -76,11 +76,11 @@ def merge(
     ordered = check_chunks(chunks, timeline, plan)
     part = out.with_name(f".{os.getpid()}-{out.name[-100:]}.part")
     try:
-        if plan.final is None:
+        if not plan.finals:
             mux_film(film, part, ordered)
             report = verify(part, film, [chunk.facts for chunk in ordered], threads=threads)
         else:
-            film, made = _fitted(film, plan.final, ordered, part, progress)
+            film, made = _fitted(film, final_here(plan.finals), ordered, part, progress)
             report = verify(part, film, [made], threads=threads)
         if not report.ok:
             raise FarmError(

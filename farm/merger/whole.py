@@ -11,7 +11,7 @@ import av.error
 
 from farm.errors import RecipeError
 from farm.media.container import open_container
-from farm.media.encoders import EncoderPlan
+from farm.media.encoders import EncoderPlan, why_not_here
 from farm.media.frame import Frame
 from farm.media.planes import to_planes
 from farm.media.timeline import Timeline
@@ -50,8 +50,13 @@ def _track_bytes(film: Film) -> int:
         return sum(p.size + _PACKET_BYTES for p in container.demux(streams) if p.size) if streams else 0
 
 
+def final_here(finals: Sequence[EncoderPlan]) -> EncoderPlan:
+    """The first way of encoding the whole that works on this machine: a card's has to be proved."""
+    return next(plan for plan in finals if not plan.hardware or why_not_here(plan) is None)
+
+
 class WholeEncode:
-    """Encodes the chunks of `film` (whose plan has a `final` one) as one stream, again where it came out too large.
+    """Encodes the chunks of `film` as `final` says as one stream, again where it came out too large.
 
     `folder` takes the statistics of the first pass; memory: a few frames.
     """

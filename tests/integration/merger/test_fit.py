@@ -74,7 +74,7 @@ def test_a_deliverable_of_a_size_needs_one(workshop: Workshop, plate: Path) -> N
 
 
 def test_a_card_encodes_the_whole_in_one_go(workshop: Workshop, plate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way that NVENC takes, gone with the encoder of the processor: one run, the same checks."""
+    """The way that NVENC takes, gone with the encoder of the processor; a card that does not work is passed over."""
     rendered = _as_if_on_a_card(workshop.render(plate, "h264-fit", 2, max_bytes=300_000))
     runs: list[int] = []
     real = WholeEncode._planned
@@ -93,9 +93,10 @@ def test_a_card_encodes_the_whole_in_one_go(workshop: Workshop, plate: Path, mon
 
 
 def _as_if_on_a_card(rendered: Rendered) -> Rendered:
-    assert rendered.plan.final is not None
-    final = rendered.plan.final.model_copy(update={"hardware": True})
-    rendered.plan = rendered.plan.model_copy(update={"final": final})
+    (processor,) = rendered.plan.finals
+    card = processor.model_copy(update={"hardware": True})
+    broken = card.model_copy(update={"encoder": "h264_nvenc", "options": {"gpu": "99"}})
+    rendered.plan = rendered.plan.model_copy(update={"finals": (broken, card, processor)})
     digest = rendered.plan.digest()
     rendered.chunks = [
         chunk._replace(facts=chunk.facts.model_copy(update={"plan_digest": digest})) for chunk in rendered.chunks

@@ -43,7 +43,7 @@ class FakeLedger:
     fail_with: Exception | None = None
     commit_unheard: bool = False
 
-    def submit(self, request: JobRequest, job_id: str, idempotency_key: str) -> Placed:
+    def submit(self, request: JobRequest, job_id: str, idempotency_key: str, facts: PlateFacts) -> Placed:
         if self.fail_with is not None:
             if self.commit_unheard:
                 self._add(request, job_id)

@@ -1,0 +1,115 @@
+"""Strange and damaged plates as jobs: what a person is told, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.api.schemas import IdentityIn, JobIn, JobOut
+from farm.errors import FarmError
+from farm.media.deliverables import names
+from farm.media.probe import probe
+from farm.sample import IDENTITIES, Sample, portrait_picture
+from tests.acceptance.conftest import Farm
+from tests.integration.media.truth import plain_decode
+from tests.media_factory import MediaFactory
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> MediaFactory:
+    return MediaFactory(tmp_path_factory.mktemp("media"))
+
+
+def passed_through(farm: Farm, plate: Path, *deliverables: str, **options: object) -> JobOut:
+    given = {"recipe": "passthrough", "deliverables": deliverables, "chunk_seconds": 1} | options
+    return farm.client.submit(JobIn.model_validate(given), plate=plate)
+
+
+def ended(farm: Farm, job: JobOut) -> JobOut:
+    for _ in farm.client.events(job.id):
+        pass
+    return farm.client.job(job.id)
+
+
+def test_frames_that_do_not_decode_repeat_the_one_before_and_are_listed(
+    farm: Farm, media: MediaFactory, tmp_path: Path
+) -> None:
+    plate = media.make("corrupt_hevc.mp4")
+    job = farm.finished(passed_through(farm, plate, "ffv1"))
+    told = {warning.code: warning.text for warning in job.warnings}
+    assert told["repeated"].startswith("8 frames cannot be decoded; each repeats the one before it: 40 to 43 (at 1.")
+    assert told["repeated"] in job.deliverables[0].verified["notes"]
+    lost = {40, 41, 42, 43, 45, 46, 47, 76}
+    out = [crc for _, crc in plain_decode(farm.download(job, "ffv1", tmp_path / "out.mkv"))]
+    assert [crc for frame, crc in enumerate(out) if frame not in lost] == [
+        crc for _, crc in plain_decode(plate, threads=1)
+    ]
+    assert all(out[frame] == out[frame - 1] for frame in lost)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("h264_resized.ts", "frame 24, at 2.400 s: The picture becomes 320×180"),
+        ("h264_stepped.ts", "frame 48: The plate's clock starts anew"),
+    ],
+)
+def test_a_plate_that_cannot_be_one_film_fails_while_planned(
+    farm: Farm, media: MediaFactory, name: str, reason: str
+) -> None:
+    job = ended(farm, passed_through(farm, media.make(name), "ffv1"))
+    assert (job.state, job.error_class) == ("failed", "input")
+    assert reason in job.reason
+
+
+@pytest.mark.parametrize("name", ["edit_fast.mp4", "ordered_chapters.mkv", "truncated.mp4", "animated.webp"])
+def test_a_plate_that_ffmpeg_would_get_wrong_makes_no_job(farm: Farm, media: MediaFactory, name: str) -> None:
+    with pytest.raises(FarmError):
+        passed_through(farm, media.make(name), "ffv1")
+
+
+def test_what_a_deliverable_loses_is_said_when_the_job_is_made(farm: Farm, media: MediaFactory) -> None:
+    job = passed_through(farm, media.make("hevc_dolby_vision.mp4"), "hevc10")
+    assert any(w.code == "loss" and "Dolby Vision metadata is left out" in w.text for w in job.warnings)
+    assert "dolby_vision" in {w.code for w in job.warnings}
+    farm.client.command(job.id, "cancel", "Nobody needs it.")
+    ended(farm, job)
+
+
+def test_one_render_gives_every_deliverable(farm: Farm, sample: Sample, tmp_path: Path) -> None:
+    options = JobIn(
+        recipe="swap",
+        deliverables=tuple(names()),
+        max_bytes=400_000,
+        chunk_seconds=3,
+        identities=(IdentityIn(),),
+    )
+    pictures = {"identity": [portrait_picture(IDENTITIES[1])]}
+    job = farm.finished(farm.client.submit(options, plate=sample.plate, pictures=pictures))
+    frames = probe(sample.plate).frames
+    made = {item.name: item for item in job.deliverables}
+    assert (
+        set(made)
+        == set(names())
+        >= {
+            *(
+                "h264",
+                "hevc10",
+                "av1",
+                "prores",
+                "prores4444",
+                "dnxhr",
+                "ffv1",
+                "match",
+                "review",
+                "matte",
+                "face-only",
+            ),
+            "h264-fit",
+        }
+    )
+    assert all(item.verified["frames"] == f"{frames} of {frames} decoded" for item in made.values())
+    assert made["h264-fit"].size <= 400_000
+    assert made["h264-fit"].verified["encoder"] == "libx264"
+    assert probe(farm.download(job, "face-only", tmp_path / "face.mov")).video.sample_format.startswith("yuva444p")
