@@ -13,7 +13,7 @@ from farm.media.probe import probe
 from farm.sample import IDENTITIES, Sample, portrait_picture
 from tests.acceptance.conftest import Farm
 from tests.integration.media.truth import plain_decode
-from tests.media_factory import MediaFactory
+from tests.media_factory import MediaFactory, ffmpeg
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +86,10 @@ def test_one_render_gives_every_deliverable(farm: Farm, sample: Sample, tmp_path
         identities=(IdentityIn(),),
     )
     pictures = {"identity": [portrait_picture(IDENTITIES[1])]}
-    job = farm.finished(farm.client.submit(options, plate=sample.plate, pictures=pictures))
-    frames = probe(sample.plate).frames
+    plate = tmp_path / "second.mp4"
+    ffmpeg("-i", str(sample.plate), "-t", "1", "-c", "copy", str(plate))
+    job = farm.finished(farm.client.submit(options, plate=plate, pictures=pictures))
+    frames = probe(plate).frames
     made = {item.name: item for item in job.deliverables}
     assert (
         set(made)
