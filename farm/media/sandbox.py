@@ -11,7 +11,8 @@ import json
 import multiprocessing
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
@@ -77,10 +78,27 @@ def stills_safely(
     return [base64.b64decode(still) for still in _ask(read, path, memory, cpu_seconds, wall_seconds)]
 
 
+@contextmanager
+def _children_allowed() -> Iterator[None]:
+    """Let a daemonic process start one, as every slot of a worker is: Celery makes its children so.
+
+    The rule is there because children of such a process may outlive it. This one is ended before the call returns, and
+    by its own limits where its parent is killed meanwhile.
+    """
+    config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    before = config.get("daemon")
+    config["daemon"] = False
+    try:
+        yield
+    finally:
+        config["daemon"] = before
+
+
 def _ask(read: Read, path: Path, memory: int, cpu_seconds: int, wall_seconds: float) -> Any:
     ours, theirs = _forks().Pipe(duplex=False)
     child = _forks().Process(target=_child, args=(theirs, memory, cpu_seconds, path.absolute(), read), daemon=True)
-    child.start()
+    with _children_allowed():
+        child.start()
     theirs.close()
     try:
         if not ours.poll(wall_seconds):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,22 @@ def explode(path: Path) -> PlateFacts:
 def test_the_answer_is_that_of_the_probe(media: MediaFactory) -> None:
     path = media.make("hevc_10_pq.mp4")
     assert probe_safely(path) == probe(path)
+
+
+def tell(path: Path, answers: Connection) -> None:
+    answers.send(probe_safely(path).model_dump(mode="json"))
+
+
+def test_a_slot_may_probe_though_it_is_a_daemonic_process(media: MediaFactory) -> None:
+    path = media.make("h264_closed.mp4")
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe(duplex=False)
+    slot = context.Process(target=tell, args=(path, theirs), daemon=True)
+    slot.start()
+    theirs.close()
+    found = ours.recv()
+    slot.join()
+    assert PlateFacts.model_validate(found) == probe(path)
 
 
 def test_reasons_come_through(media: MediaFactory, tmp_path: Path) -> None:
