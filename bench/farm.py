@@ -60,8 +60,11 @@ def bare(url: str, seconds: float = 3) -> Goals:
 
 
 def reconciler(url: str) -> Goals:
-    """One pass of every service over the full tables."""
+    """One pass of every service over the full tables, of a farm in which everybody has just been heard of."""
     sessions = open_farm(url)
+    with sessions.begin() as session:
+        session.execute(text("UPDATE attempt SET lease_until = now() + interval '1 hour' WHERE state = 'running'"))
+        session.execute(text("UPDATE worker SET seen_at = now()"))
     services = [
         LeaseExpirer(sessions), WorkerReaper(sessions), BackoffEnder(sessions), BudgetKeeper(sessions),
         DeadlineWatcher(sessions, every=0), DependencyReleaser(sessions), Finisher(sessions),
