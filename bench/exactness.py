@@ -87,6 +87,9 @@ TAIL = """
   them, so the result is the same each time and, in one chunk, that of a plain decode. In several chunks areas that the
   decoder never wrote may differ, since what was in its buffers before is another picture: so it was in 3 of 25 HEVC
   and 9 of 25 VP8 files with noise written into them. FFV1 behaves like that too where a slice's checksum is wrong.
+- Damaged files by the thousand: `make fuzz` reads 2,500 copies of 20 clips that were cut off or had bits flipped, bytes
+  overwritten, taken out or doubled. Its last run (30 November 2026) ended each in frames or in a refusal: no crash, no
+  hang, under 1.5 GB of memory, in 1,230 s on a busy machine.
 - The media rate of edit lists, gaps between edits and ordered chapters are refused, not followed; WebP has no decoder
   for animations in FFmpeg.
 """
