@@ -30,18 +30,20 @@ def make_engine(
     pool_size: int = 5,
     statement_seconds: float = 30.0,
     lock_seconds: float = 15.0,
+    idle_seconds: float = 10.0,
 ) -> Engine:
     """An engine for `postgresql://` (psycopg 3) whose connections cannot hang the farm.
 
     A connection is not checked before use: after a restart of the server `transact` tries once more, which costs
     less than a ping for every transaction. `statement_seconds` and `lock_seconds` bound every statement and every
-    wait for a lock; an idle open transaction is ended by the server after a minute.
+    wait for a lock. A transaction in which nothing happens for `idle_seconds` is ended by the server: a process that
+    was frozen inside one holds its locks, and whoever repairs what it left must get them before its wait is over.
     """
     parsed = make_url(url).set(drivername="postgresql+psycopg")
     options = {
         "statement_timeout": f"{statement_seconds * 1000:.0f}",
         "lock_timeout": f"{lock_seconds * 1000:.0f}",
-        "idle_in_transaction_session_timeout": "60000",
+        "idle_in_transaction_session_timeout": f"{idle_seconds * 1000:.0f}",
         "timezone": "UTC",
     }
     return create_engine(

@@ -101,7 +101,8 @@ class Chunk(Base):
 
     `plan` is whatever the planner wants the renderer to know (context frames, the key of its part of the timeline);
     `outputs` maps a deliverable's name to its object. `as_is` says that a person accepted the plate's own frames;
-    `by_decode` that it was planned by decoding (see Plate).
+    `by_decode` that it was planned by decoding (see Plate). `planned` is false from a requeue of the whole job until
+    the plan has stored its segment again.
     """
 
     __tablename__ = "chunk"
@@ -124,6 +125,7 @@ class Chunk(Base):
     by_decode: Mapped[bool] = mapped_column(server_default=text("false"))
     as_is: Mapped[bool] = mapped_column(server_default=text("false"))
     fresh: Mapped[bool] = mapped_column(server_default=text("false"))
+    planned: Mapped[bool] = mapped_column(server_default=text("true"))
     attempt_id: Mapped[str | None] = mapped_column(String(26))
     outputs: Mapped[dict[str, Any] | None]
     report: Mapped[dict[str, Any] | None]

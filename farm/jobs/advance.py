@@ -46,7 +46,9 @@ def advance(session: Session, job: Job, *, failed_share: float = DEFAULT.failed_
     if mapping_decided(job) and counts[TaskKind.RENDER, TaskState.WAITING]:
         # where the plate is planned anew, a chunk waits until that plan has come to it
         planned = (
-            select(Chunk.task_id).join(Plate, Plate.job_id == Chunk.job_id).where(Chunk.by_decode == Plate.by_decode)
+            select(Chunk.task_id)
+            .join(Plate, Plate.job_id == Chunk.job_id)
+            .where(Chunk.planned, Chunk.by_decode == Plate.by_decode)
         )
         reason = "The segment is there and the mapping is decided."
         _open(session, job, TaskKind.RENDER, reason, Task.id.in_(planned.where(Chunk.job_id == job.id)))

@@ -192,14 +192,14 @@ def fresh_start(
 def _restart(session: Session, job: Job, actor: str, reason: str) -> None:
     fresh_start(session, job, TaskState.WAITING, actor, reason, Task.kind != TaskKind.PLAN)
     moves.discard_results(session, job)
-    _render_anew(session, Chunk.job_id == job.id)
+    _render_anew(session, Chunk.job_id == job.id, planned=False)
     job.mapping = job.mapping_by = job.cast_key = job.cast_members = job.started_at = None
     fresh_start(session, job, moves.ready_state(job), actor, reason, Task.kind == TaskKind.PLAN)
 
 
-def _render_anew(session: Session, where: ColumnElement[bool]) -> None:
+def _render_anew(session: Session, where: ColumnElement[bool], **more: Any) -> None:
     """A person wants to see the chunks rendered, so no result that is there already may stand in for them."""
-    session.execute(update(Chunk).where(where).values(fresh=True).execution_options(synchronize_session=False))
+    session.execute(update(Chunk).where(where).values(fresh=True, **more).execution_options(synchronize_session=False))
 
 
 def _retry_failed(session: Session, job: Job, actor: str, reason: str) -> None:

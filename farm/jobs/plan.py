@@ -65,6 +65,7 @@ def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan, codecs: Sequ
     same = (known.first, known.last, known.segment_sha256) == (chunk.first, chunk.last, chunk.segment_sha256)
     for name, value in values.items():
         setattr(known, name, value)
+    known.planned = True
     _fit(session, job, known.task_id, codecs)
     if same:
         advance(session, job)

@@ -48,6 +48,9 @@ def rerender(
     changed = request.model_copy(update={"recipe": recipe, "mapping": job.mapping or request.mapping})
     job.request, job.permit = changed.model_dump(mode="json"), permit
     _keep_results(session, job)
+    if plan_again:  # the segments may be gone, or be of another size
+        unplanned = update(Chunk).where(Chunk.job_id == job.id).values(planned=False)
+        session.execute(unplanned.execution_options(synchronize_session=False))
     others = Task.kind.in_((TaskKind.RENDER, TaskKind.MERGE, *((TaskKind.CAST,) if cast_again else ())))
     fresh_start(session, job, TaskState.WAITING, actor, why, others)
     if cast_again:

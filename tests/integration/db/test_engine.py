@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from farm.db.engine import Sessions, transact
+from farm.db.engine import Sessions, make_engine, make_sessions, transact
 from farm.errors import ErrorClass, FarmError, InfrastructureError, InputError, classify
 
 
@@ -60,3 +60,32 @@ def test_the_farms_own_errors_pass_and_roll_back(sessions: Sessions) -> None:
         transact(sessions, work)
     with sessions() as session:
         assert session.scalar(text("SELECT count(*) FROM project")) == 0
+
+
+def test_a_transaction_that_is_frozen_lets_go_of_its_locks_and_is_run_again(database: str) -> None:
+    """Found by fault injection: a slot that was stopped inside its heartbeat kept its lease from being taken away."""
+    engine = make_engine(database, idle_seconds=0.2)
+    sessions = make_sessions(engine)
+    with sessions.begin() as session:
+        session.execute(text("INSERT INTO project (id, name) VALUES ('x', 'before')"))
+    rename = text("UPDATE project SET name = :name WHERE id = 'x'")
+    tries: list[int] = []
+
+    def frozen(session: Session) -> str:
+        tries.append(1)
+        session.execute(rename, {"name": "frozen"})
+        if len(tries) == 1:
+            transact(sessions, lambda other: other.execute(rename, {"name": "repaired"}))
+        return session.scalars(text("SELECT name FROM project WHERE id = 'x'")).one()
+
+    assert transact(sessions, frozen, sleep=lambda _: None) == "frozen"
+    assert len(tries) == 2
+    engine.dispose()
+
+
+def test_locks_are_waited_for_longer_than_a_frozen_transaction_can_hold_them(sessions: Sessions) -> None:
+    wanted = text("SELECT setting::int FROM pg_settings WHERE name = :name")
+    with sessions() as session:
+        idle = session.scalar(wanted, {"name": "idle_in_transaction_session_timeout"})
+        lock = session.scalar(wanted, {"name": "lock_timeout"})
+    assert 0 < idle < lock

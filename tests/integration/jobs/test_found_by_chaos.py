@@ -95,6 +95,24 @@ def test_results_of_chunks_that_are_planned_anew_are_removed(sessions: Sessions)
     assert hands.tasks(job, TaskKind.RENDER) == [TaskState.READY]
 
 
+def test_a_job_that_is_requeued_as_a_whole_renders_nothing_before_the_plan_has_come_to_it(sessions: Sessions) -> None:
+    """Its segments may be gone: retention removes them, and a whole requeue is the way to have them again."""
+    hands = Hands(sessions)
+    job = hands.submit()
+    hands.plan(2)
+    hands.work()
+    assert hands.command("requeue", job, what="job") is JobState.QUEUED
+    assert hands.claim(TaskKind.RENDER) is None
+    plan = hands.must_claim(TaskKind.PLAN)
+    assert hands.claim(TaskKind.RENDER) is None
+    hands.publish(plan, 0)
+    assert hands.must_claim(TaskKind.RENDER).position == 0
+    assert hands.claim(TaskKind.RENDER) is None
+    hands.publish(plan, 1)
+    assert hands.must_claim(TaskKind.RENDER).position == 1
+    assert broken(sessions) == []
+
+
 def test_a_chunk_whose_result_is_lost_is_rendered_again(sessions: Sessions) -> None:
     hands = Hands(sessions)
     job = merging(hands)

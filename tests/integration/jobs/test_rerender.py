@@ -129,6 +129,7 @@ def test_the_plate_is_planned_again_where_the_segments_are_gone_or_the_size_chan
         session.add(Event(job_id=gone, kind="job.retention", data={"part": "working"}))
     rerender(sessions, gone)
     assert hands.must_claim().kind is TaskKind.PLAN
+    assert hands.claim() is None, "a chunk waits until the plan has stored its segment again"
 
 
 def test_another_swapper_looks_at_the_people_again_and_keeps_the_choice(sessions: Sessions) -> None:
