@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import multiprocessing
+import multiprocessing.process
 import os
 import resource
 from collections.abc import Callable, Iterator
@@ -78,26 +79,43 @@ def stills_safely(
     return [base64.b64decode(still) for still in _ask(read, path, memory, cpu_seconds, wall_seconds)]
 
 
-@contextmanager
-def _children_allowed() -> Iterator[None]:
-    """Let a daemonic process start one, as every slot of a worker is: Celery makes its children so.
+class _Alone(multiprocessing.process.BaseProcess):
+    """This process as the standard library would note it, had it been started from a shell."""
 
-    The rule is there because children of such a process may outlive it. This one is ended before the call returns, and
-    by its own limits where its parent is killed meanwhile.
+    def __init__(self) -> None:
+        self._identity = ()
+        self._name = "MainProcess"
+        self._parent_pid = None
+        self._popen = None
+        self._closed = False
+        key = multiprocessing.process.AuthenticationString(os.urandom(32))  # type: ignore[attr-defined]
+        self._config = {"authkey": key, "semprefix": "/mp"}
+
+
+@contextmanager
+def _on_our_own() -> Iterator[None]:
+    """Let a slot of a worker start a process, though Celery's library made the slot a daemonic one.
+
+    What that library notes of a process cannot be handed to a child of the standard library: the rule against children
+    of daemonic processes, which may outlive them, and a key that may not be copied. Here the child is ended before the
+    call returns, and by its own limits where its parent is killed meanwhile.
     """
-    config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
-    before = config.get("daemon")
-    config["daemon"] = False
+    module: Any = multiprocessing.process
+    before = module._current_process
+    if not before.daemon:
+        yield
+        return
+    module._current_process = _Alone()
     try:
         yield
     finally:
-        config["daemon"] = before
+        module._current_process = before
 
 
 def _ask(read: Read, path: Path, memory: int, cpu_seconds: int, wall_seconds: float) -> Any:
     ours, theirs = _forks().Pipe(duplex=False)
-    child = _forks().Process(target=_child, args=(theirs, memory, cpu_seconds, path.absolute(), read), daemon=True)
-    with _children_allowed():
+    with _on_our_own():
+        child = _forks().Process(target=_child, args=(theirs, memory, cpu_seconds, path.absolute(), read), daemon=True)
         child.start()
     theirs.close()
     try:
