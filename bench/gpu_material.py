@@ -26,6 +26,7 @@ from farm.worker.gpu_render import GpuRender, Network, Part
 SIZE = (1920, 1080)
 RATE = 24
 GOP = 48
+LOOKERS = 2
 COLOUR = ColourFacts(primaries="bt709", transfer="bt709", matrix="bt709", range="tv", chroma_location="left")
 SURFACE = Surface(*SIZE, 8, COLOUR)
 
@@ -96,6 +97,7 @@ def render(
     lanes: int,
     providers: tuple[str, ...] = (ep.CUDA,),
     half: bool = True,
+    lookers: int = LOOKERS,
     cadence: int = CADENCE,
 ) -> GpuRender:
     """A slot for the bench's plate with a stand-in of `SHAPES` as swapper, detector and landmarker the bundled ones.
@@ -119,6 +121,7 @@ def render(
         rough=Network(level, points, (keys,), GRAPHS),
         settings=SwapSettings(),
         lanes=lanes,
+        lookers=lookers,
         cadence=cadence,
     )
 

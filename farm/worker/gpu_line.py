@@ -9,10 +9,12 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
+from farm.faces.ahead import ahead as in_order
 from farm.worker.stages import ahead
 
 T = TypeVar("T")
@@ -36,6 +38,7 @@ class StageTimes:
     frames: int = 0
 
     def add(self, stage: str, seconds: float) -> None:
+        """Seconds add up over threads: a stage with two of them may be busy for two seconds in one."""
         self.busy[stage] = self.busy.get(stage, 0.0) + seconds
 
     def rates(self) -> dict[str, float]:
@@ -45,7 +48,7 @@ class StageTimes:
 
 def run_line(
     lanes: Sequence[Iterable[T]],
-    look: Callable[[T], None],
+    looks: Sequence[Callable[[T], None]],
     swap: Callable[[T], None],
     finished: Callable[[T], None],
     times: StageTimes,
@@ -54,15 +57,27 @@ def run_line(
 ) -> Generator[T, None, None]:
     """Batches of all lanes, looked at, swapped and finished on the card; each lane's in its own order.
 
-    look, swap: give work to their stream, in threads of their own. finished: waits until the card is done with a batch;
+    looks, swap: give work to their stream, in threads of their own. Looking waits for the card several times a batch;
+    with several `looks` one works while another waits. finished: waits until the card is done with a batch;
     it is called one batch late, so that the card always has the next one at hand.
     """
 
     def looked() -> Iterator[T]:
-        for batch in gathered(lanes, depth):
-            with _Timed(times, "look"):
-                look(batch)
-            yield batch
+        free: queue.SimpleQueue[Callable[[T], None]] = queue.SimpleQueue()
+        for look in looks:
+            free.put(look)
+
+        def one(batch: T) -> T:
+            look = free.get()
+            try:
+                with _Timed(times, "look"):
+                    look(batch)
+            finally:
+                free.put(look)
+            return batch
+
+        with ThreadPoolExecutor(len(looks), thread_name_prefix="look") as pool:
+            yield from in_order(pool, one, gathered(lanes, depth), len(looks) + 1)
 
     def swapped() -> Iterator[T]:
         before: T | None = None

@@ -48,7 +48,7 @@ class GpuRender:
     Parameters
     ----------
     batch: frames in a batch. rough: the landmarker of the first pass, where it is another one. lanes: parts of a plate
-        that are decoded side by side.
+        that are decoded side by side. lookers: batches that are looked at side by side, each with networks of its own.
     """
 
     def __init__(
@@ -63,39 +63,30 @@ class GpuRender:
         rough: Network | None = None,
         settings: SwapSettings | None = None,
         lanes: int = 1,
+        lookers: int = 1,
         cadence: int = CADENCE,
     ) -> None:
         settings = settings or SwapSettings()
         self.surface, self.batch = surface, batch
-        # Looking is little work in many small pieces; behind the swapper's large ones it would wait for each.
-        self._sight, self._hand = CudaKernels(urgent=True), CudaKernels()
+        self._hand = CudaKernels()
+        self._eyes = [_Eyes(surface, detector, landmarker, rough, batch, providers, cadence) for _ in range(lookers)]
         most = max(batch, SwapStep.pictures_needed(swapper.spec, settings))
-        seen = _opened(detector, max(detector.batches), self._sight, providers)
-        level = _opened(landmarker, batch, self._sight, providers)
         self.swapper = _opened(swapper, most, self._hand, providers)
-        first = _opened(rough, max(rough.batches), self._sight, providers) if rough is not None else None
-        self._look = Looker(
-            self._sight, surface, (seen, detector.spec), (level, landmarker.spec), rough=first, cadence=cadence
-        )
         self._step = SwapStep(self._hand, surface, self.swapper, swapper.spec, settings)
-        self.pool = BatchPool(self._hand, surface, batch, lanes + _SPARE_BATCHES)
+        self.pool = BatchPool(self._hand, surface, batch, lanes + lookers + _SPARE_BATCHES)
         self.times = StageTimes()
-        self._buckets = [made for made in (seen, level, first, self.swapper) if made is not None]
+        seen, level = self._eyes[0].buckets[:2]
         self.record = {
             told.spec.name: made.provider
             for told, made in ((detector, seen), (landmarker, level), (swapper, self.swapper))
         }
 
     def close(self) -> None:
-        for buckets in self._buckets:
+        for buckets in (*(made for eyes in self._eyes for made in eyes.buckets), self.swapper):
             buckets.close()
 
     def run(self, path: Path, decoder: str, parts: Sequence[Part], choose: Choose) -> Iterator[FrameBatch]:
         """Swapped batches, each part's in order; give each back to `pool`. No more parts than lanes were made for."""
-
-        def look(batch: FrameBatch) -> None:
-            self._sight.handle.wait_event(batch.ready)
-            batch.found = self._look.look(batch.array, len(batch), first=batch.first, peek=batch.peek)
 
         def swap(batch: FrameBatch) -> None:
             self._hand.handle.wait_event(batch.ready)
@@ -106,13 +97,41 @@ class GpuRender:
 
         lanes = [lane(path, decoder, self.pool, first=first, last=last) for first, last in parts]
         self.pool.start()
-        line = run_line(lanes, look, swap, lambda batch: batch.done.synchronize(), self.times)
+        looks = [eyes.look for eyes in self._eyes]
+        line = run_line(lanes, looks, swap, lambda batch: batch.done.synchronize(), self.times)
         try:
             yield from line
         finally:
             # Lanes that wait for memory which nobody will give back any more must hear of the end first.
             self.pool.stop()
             line.close()
+
+
+class _Eyes:
+    """One looker with its networks, on a stream of its own."""
+
+    def __init__(
+        self,
+        surface: Surface,
+        detector: Network,
+        landmarker: Network,
+        rough: Network | None,
+        batch: int,
+        providers: Sequence[str],
+        cadence: int,
+    ) -> None:
+        # Looking is little work in many small pieces; behind the swapper's large ones it would wait for each.
+        self._kernels = CudaKernels(urgent=True)
+        seen = _opened(detector, max(detector.batches), self._kernels, providers)
+        level = _opened(landmarker, batch, self._kernels, providers)
+        first = _opened(rough, max(rough.batches), self._kernels, providers) if rough is not None else None
+        pair = (seen, detector.spec), (level, landmarker.spec)
+        self._looker = Looker(self._kernels, surface, *pair, rough=first, cadence=cadence)
+        self.buckets = [made for made in (seen, level, first) if made is not None]
+
+    def look(self, batch: FrameBatch) -> None:
+        self._kernels.handle.wait_event(batch.ready)
+        batch.found = self._looker.look(batch.array, len(batch), first=batch.first, peek=batch.peek)
 
 
 def _opened(network: Network, capacity: int, kernels: CudaKernels, providers: Sequence[str]) -> Buckets:

@@ -141,44 +141,54 @@ def broken_spans(seen: Seen, keys: NDArray[np.int64], small: Floats) -> tuple[Se
 
     A span holds where no cut lies in it and each face of one end is, near the same place and size, one of the other's.
     """
-    cut = np.median(np.abs(np.diff(small, axis=0)), axis=(1, 2)) > CUT
-    lines, broken = [], [np.zeros(0, np.int64)]
-    for a, b in pairwise(keys):
+    cut = np.median(np.abs(np.diff(small, axis=0)).reshape(len(small) - 1, -1), axis=1) > CUT
+    size = (seen.box[:, 2:] - seen.box[:, :2]).max(axis=1, initial=0.0)
+    centre = (seen.box[:, :2] + seen.box[:, 2:]) / 2
+    edges = np.searchsorted(seen.frame_of, np.stack([keys, keys + 1]))
+    rows, broken = [np.zeros((0, 3), np.int64)], [np.zeros(0, np.int64)]
+    shares = [np.zeros(0)]
+    for span, (a, b) in enumerate(pairwise(keys)):
         if b - a < 2:
             continue
-        before, after = np.flatnonzero(seen.frame_of == a), np.flatnonzero(seen.frame_of == b)
-        pairs = _pairs(seen, before, after)
-        if cut[a:b].any() or pairs is None:
-            broken.append(np.arange(a + 1, b))
-        elif len(pairs):
-            lines += [_between(seen, pairs, place, (place - a) / (b - a)) for place in range(a + 1, b)]
-    return Seen.joined([seen.of(np.zeros(len(seen.frame_of), bool)), *lines]), np.concatenate(broken)
+        between = np.arange(a + 1, b)
+        before, after = (np.arange(edges[0, place], edges[1, place]) for place in (span, span + 1))
+        pairs = None if cut[a:b].any() else _pairs(size, centre, before, after)
+        if pairs is None:
+            broken.append(between)
+            continue
+        count = len(pairs)
+        rows.append(np.column_stack([np.repeat(between, count), np.tile(pairs, (len(between), 1))]))
+        shares.append(np.repeat((between - a) / (b - a), count))
+    return _lines(seen, np.concatenate(rows), np.concatenate(shares)), np.concatenate(broken)
 
 
-def _pairs(seen: Seen, before: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def _pairs(
+    size: NDArray[np.float64], centre: NDArray[np.float64], before: NDArray[np.int64], after: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
     """Rows (k, 2) that continue each other; None where any face has no counterpart, or more than one is near."""
     if len(before) != len(after):
         return None
-    if not len(before):
-        return np.zeros((0, 2), np.int64)
-    size = (seen.box[:, 2:] - seen.box[:, :2]).max(axis=1)
-    centre = (seen.box[:, :2] + seen.box[:, 2:]) / 2
-    apart = np.hypot(*np.moveaxis(centre[before][:, None] - centre[after][None], -1, 0))
+    apart = np.hypot(*(centre[before][:, None] - centre[after][None]).transpose(2, 0, 1))
     near = (apart < 0.5 * size[before][:, None]) & (np.abs(np.log(size[after][None] / size[before][:, None])) < 0.3)
     if not ((near.sum(axis=0) == 1).all() and (near.sum(axis=1) == 1).all()):
         return None
-    return np.stack([before, after[near.argmax(axis=1)]], axis=1)
+    return np.stack([before, after[near.argmax(axis=1)]], axis=1) if len(before) else np.zeros((0, 2), np.int64)
 
 
-def _between(seen: Seen, pairs: NDArray[np.int64], place: int, share: float) -> Seen:
-    a, b = seen.of(pairs[:, 0]), seen.of(pairs[:, 1])
+def _lines(seen: Seen, rows: NDArray[np.int64], shares: NDArray[np.float64]) -> Seen:
+    """Faces between two others: `rows` (n, 3) are a place and the two faces, `shares` how far it is to the second."""
+    a, b = seen.of(rows[:, 1]), seen.of(rows[:, 2])
+
+    def between(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(one + (other - one) * shares.reshape(-1, *(1,) * (one.ndim - 1)))
+
     return Seen(
-        np.full(len(pairs), place, np.int32),
+        rows[:, 0].astype(np.int32),
         np.minimum(a.score, b.score),
-        a.box + (b.box - a.box) * share,
-        a.five + (b.five - a.five) * share,
-        a.points + (b.points - a.points) * share,
-        np.ones(len(pairs), bool),
+        between(a.box, b.box),
+        between(a.five, b.five),
+        between(a.points, b.points),
+        np.ones(len(rows), bool),
         0,
     )
 

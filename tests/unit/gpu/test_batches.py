@@ -107,7 +107,7 @@ def test_batches_pass_every_stage_in_their_lane_s_order() -> None:
     times = StageTimes()
     out = list(
         run_line(
-            lanes, lambda b: b.seen.append("look"), lambda b: b.seen.append("swap"),
+            lanes, [lambda b: b.seen.append("look")] * 2, lambda b: b.seen.append("swap"),
             lambda b: b.seen.append("finished"), times,
         )
     )  # fmt: skip
@@ -131,13 +131,13 @@ def test_an_error_in_a_lane_or_a_stage_reaches_the_consumer() -> None:
         raise OutOfMemoryError("full")
 
     with pytest.raises(OutOfMemoryError):
-        list(run_line([[_Batch(0, 0)]], lambda b: None, refuse, lambda b: None, StageTimes()))
+        list(run_line([[_Batch(0, 0)]], [lambda b: None], refuse, lambda b: None, StageTimes()))
 
 
 def test_closing_early_ends_every_thread() -> None:
     before = threading.active_count()
     endless = [(_Batch(lane, number) for number in range(10_000)) for lane in range(2)]
-    line = run_line(endless, lambda b: None, lambda b: None, lambda b: None, StageTimes())
+    line = run_line(endless, [lambda b: None], lambda b: None, lambda b: None, StageTimes())
     next(line)
     line.close()
     assert threading.active_count() == before
