@@ -28,6 +28,8 @@ RUNS = 3
 BATCH = 32
 LANES = 4
 BUSY_EVERY = 0.1
+CHUNKS = 200
+GROWTH_MIB = 64
 
 
 class Bench:
@@ -194,12 +196,13 @@ def peers(bench: Bench) -> None:
 
 
 def mp4(bench: Bench) -> None:
-    from bench.gpu_encode import encoder_alone, to_mp4
+    from bench.gpu_encode import ToMp4, encoder_alone
 
     plate, _ = bench.long()
     told = json.loads(bench.told("latent16", lanes=1))
+    card = ToMp4(told)
     both = [(encoder_alone(plate, bench.work / "alone.mp4", bench.seconds),
-             to_mp4(told, bench.work / "made.mp4", bench.seconds)) for _ in range(RUNS)]  # fmt: skip
+             card.run(bench.work / "made.mp4", bench.seconds)) for _ in range(RUNS)]  # fmt: skip
     bench.keep("mp4", {"alone": statistics.median(a for a, _ in both), "fps": statistics.median(b for _, b in both)})
 
 
@@ -207,6 +210,14 @@ def agreement(bench: Bench) -> None:
     from bench.gpu_agreement import compare
 
     bench.keep("agreement", compare(bench.plate(), bench.network("latent16")))
+
+
+def chunks(bench: Bench) -> None:
+    told = {"plate": str(bench.plate()), "model": str(bench.network("latent16")), "variant": "latent16"}
+    told |= {"batch": BATCH, "chunks": CHUNKS, "frames": 48}
+    command = [sys.executable, "-m", "bench.gpu_chunks", json.dumps(told)]
+    made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    bench.keep("chunks", json.loads(made.splitlines()[-1]))
 
 
 STEPS: dict[str, Callable[[Bench], None]] = {
@@ -217,6 +228,7 @@ STEPS: dict[str, Callable[[Bench], None]] = {
     "many": many,
     "mp4": mp4,
     "peers": peers,
+    "chunks": chunks,
 }
 
 
@@ -242,6 +254,13 @@ def goals(bench: Bench) -> dict[str, Goal]:
         variant = "latent16" if name == "light" else "latent32"
         ratio = {"times": piece["fps"] / peers_[variant]} if piece and peers_ else {}
         found[f"times_peers_way_{name}"] = _least(ratio, "times", 10)
+    jobs = bench.kept("chunks")
+    growth = jobs["last_mib"] - jobs["settled_mib"] if jobs else 0
+    found["vram_growth_over_200_chunks_mib"] = (
+        Goal(growth, f"<= {GROWTH_MIB}", growth <= GROWTH_MIB) if jobs else unmeasured(f"<= {GROWTH_MIB}", _WHY)
+    )
+    if jobs:
+        found["chunks_of_a_job_fps"] = noted(jobs["fps"], "tracking, mapping, label and fetching the frames included")
     found["psnr_inside_mask_db"] = _least(same, "psnr", 50)
     found["bits_changed_outside_mask"] = (
         Goal(same["outside"], "== 0", same["outside"] == 0) if same else unmeasured("== 0", _WHY)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -57,19 +58,28 @@ def encoder_alone(plate: Path, path: Path, seconds: float) -> float:
     return encode(again(), path, seconds)
 
 
-def to_mp4(told: dict[str, Any], path: Path, seconds: float) -> float:
-    """Decode, look, swap and composite on the card, then x264 on the processors."""
-    nvdec.claim_primary_context()
-    slot = render(told["variant"], Path(told["model"]), batch=told["batch"], lanes=1)
-    fetch = CudaKernels()
+class ToMp4:
+    """Decode, look, swap and composite on the card, then x264 on the processors; warm from run to run."""
 
-    def made() -> Pictures:
-        for batch in slot.run(Path(told["plate"]), nvdec.NVDEC, parts(told["keys"], 1), everyone(identity())):
-            pictures = fetch.download(batch.array[: len(batch)])
-            slot.pool.give_back(batch)
-            yield from pictures
+    def __init__(self, told: dict[str, Any]) -> None:
+        nvdec.claim_primary_context()
+        self._told = told
+        self._slot = render(told["variant"], Path(told["model"]), batch=told["batch"], lanes=1)
+        self._fetch = CudaKernels()
 
-    return encode(made(), path, seconds)
+    def run(self, path: Path, seconds: float) -> float:
+        """Frames a second."""
+        with closing(self._made()) as pictures:
+            return encode(pictures, path, seconds)
+
+    def _made(self) -> Generator[NDArray[np.uint8], None, None]:
+        told, slot = self._told, self._slot
+        batches = slot.run(Path(told["plate"]), nvdec.NVDEC, parts(told["keys"], 1), everyone(identity()))
+        with closing(batches):
+            for batch in batches:
+                pictures = self._fetch.download(batch.array[: len(batch)])
+                slot.pool.give_back(batch)
+                yield from pictures
 
 
 def _joined(picture: Any) -> NDArray[np.uint8]:

@@ -74,7 +74,7 @@ def drive(slot: GpuRender, told: dict[str, Any], seconds: float | None, frames: 
         if (frames and passed >= frames) or (start and seconds and time.perf_counter() - start >= seconds):
             break
     taken = time.perf_counter() - (start or time.perf_counter())
-    batches.close()  # type: ignore[attr-defined]
+    batches.close()
     return {"frames": done, "seconds": taken, "fps": done / taken if taken else 0.0, "faces": faces / max(passed, 1)}
 
 

@@ -172,6 +172,9 @@ class Settings(BaseSettings):
     worker_id: str | None = Field(
         default=None, description="Id of one worker; `farm worker` sets it for the processes that it starts."
     )
+    recycle_tasks: int = Field(
+        default=0, ge=0, description="Tasks after which a slot's process is replaced by a fresh one; 0: never."
+    )
     slot_vram_mib: int = Field(
         default=0,
         ge=0,

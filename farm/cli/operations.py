@@ -150,19 +150,26 @@ def _print_plan() -> None:
 
 
 def _show_top() -> None:
+    from rich.console import Group
     from rich.live import Live
 
+    from farm.settings import load_settings
     from farm.worker.devices import load_nvml
+    from farm.worker.scratch import REPORTS, scratch_root
+    from farm.worker.slot_report import read_reports, slots_table
     from farm.worker.telemetry import read_cards, top_table
 
     nvml = load_nvml()
-    if nvml is None:
-        click.echo(_NO_CARD)
-        return
-    with suppress(KeyboardInterrupt), Live(top_table(read_cards(nvml)), auto_refresh=False) as live:
+    folder = scratch_root(load_settings()) / REPORTS
+
+    def shown() -> Group:
+        cards = top_table(read_cards(nvml)) if nvml is not None else _NO_CARD
+        return Group(cards, slots_table(read_reports(folder, time.time())))
+
+    with suppress(KeyboardInterrupt), Live(shown(), auto_refresh=False) as live:
         while True:
             time.sleep(1)
-            live.update(top_table(read_cards(nvml)), refresh=True)
+            live.update(shown(), refresh=True)
 
 
 def _add_state(name: str, state: str, words: str) -> None:

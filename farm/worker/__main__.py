@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -25,13 +25,16 @@ from farm.settings import PREFIX, Settings, load_settings, required
 from farm.store.factory import open_store
 from farm.worker.attempt_log import AttemptLogs
 from farm.worker.devices import Card, card_codecs, find_cards, load_nvml
+from farm.worker.keeper import Keeper
 from farm.worker.leaving import Goodbye, drain, watch
 from farm.worker.leftovers import Leftovers
+from farm.worker.mps import Mps
 from farm.worker.notice import make_notice
-from farm.worker.plan_slots import room_mib
+from farm.worker.plan_slots import PLANS, PlanBook, room_mib, slots_of
 from farm.worker.registry import Registration
-from farm.worker.scratch import LOGS, scratch_root
-from farm.worker.telemetry import serve_telemetry
+from farm.worker.scratch import LOGS, MPS, REPORTS, SEATS, scratch_root
+from farm.worker.slot_report import SlotCollector, read_reports
+from farm.worker.telemetry import read_cards, serve_telemetry
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +55,14 @@ class CeleryWorker:
     argv: tuple[str, ...]
     environment: dict[str, str]
 
+    @property
+    def card(self) -> str:
+        """The uuid of its card; "" for the processors."""
+        return self.environment["CUDA_VISIBLE_DEVICES"]
+
+    def with_environment(self, more: Mapping[str, str]) -> CeleryWorker:
+        return replace(self, environment={**self.environment, **more})
+
 
 def no_codecs(_uuid: str) -> tuple[str, ...]:
     """A card that is not asked for its encoders."""
@@ -71,13 +82,17 @@ def plan_workers(
     codecs: finds the hardware encoders of a card by its uuid.
     """
     name = settings.worker_name or host
-    slots = settings.slots or 1
-    devices = [(f"gpu{index}", card.uuid, room_mib(card.total_mib) // slots) for index, card in enumerate(cards)]
-    devices = devices or [("cpu", "", 0)]
-    threads = settings.threads or max(1, cores // (slots * len(devices)))
+    book = PlanBook(settings.home / PLANS)
+    planned = [slots_of(card, book, asked=settings.slots, cores=cores // len(cards)) for card in cards]
+    devices = [
+        (f"gpu{index}", card.uuid, slots, room_mib(card.total_mib) // slots)
+        for index, (card, slots) in enumerate(zip(cards, planned, strict=True))
+    ]
+    devices = devices or [("cpu", "", settings.slots or 1, 0)]
+    threads = settings.threads or max(1, cores // sum(slots for _, _, slots, _ in devices))
     return [
         _celery_worker(f"{name}-{device}"[:64], device, slots, threads, uuid, vram, codecs(uuid) if uuid else ())
-        for device, uuid, vram in devices
+        for device, uuid, slots, vram in devices
     ]
 
 
@@ -228,20 +243,33 @@ def main() -> int:
     sessions = make_sessions(make_engine(required(settings, "database_url"), application="farm-fleet", pool_size=1))
     nvml = load_nvml()
     cards = find_cards(nvml)
-    if nvml is not None and settings.worker_metrics_port:
-        serve_telemetry(nvml, settings.worker_metrics_port)
     cores = len(os.sched_getaffinity(0))
     plans = plan_workers(settings, cards, host=socket.gethostname(), cores=cores, codecs=card_codecs)
+    root = scratch_root(settings)
+    services = [Mps.start(plan.card, plan.slots, root / MPS / plan.id) for plan in plans]
+    plans = [plan.with_environment(mps.environment) for plan, mps in zip(plans, services, strict=True)]
+    on_cards = {plan.id: (plan.card, plan.slots) for plan in plans if plan.card}
+    keeper = Keeper(on_cards, root / SEATS, lambda: read_cards(nvml) if nvml is not None else [])
+    if settings.worker_metrics_port:
+        slots = SlotCollector(lambda: read_reports(root / REPORTS, time.time()))
+        serve_telemetry(nvml, settings.worker_metrics_port, keeper, slots)
     leftovers = Leftovers(sessions, AttemptLogs(scratch_root(settings) / LOGS, open_store(settings)))
     workers: list[Running] = []
     try:
         workers += [Running(plan, sessions, settings) for plan in plans]
-        goodbye = watch(workers, stop, make_notice(settings.preemption), leftovers.send)
+
+        def chores() -> None:
+            leftovers.send()
+            keeper.tend()
+
+        goodbye = watch(workers, stop, make_notice(settings.preemption), chores)
     except PolicyError as error:
         log.error("this farm does not take the worker", error=str(error))
         drain(workers, Goodbye("It is not registered.", 0.0))
         return REFUSED
     drain(workers, goodbye)
+    for mps in services:
+        mps.stop()
     return 0
 
 

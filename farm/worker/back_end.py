@@ -48,6 +48,13 @@ class BackEnd:
     def on_card(self) -> bool:
         return self.networks is not None
 
+    def report(self, **queues: int) -> dict[str, object]:
+        """For the slot's report: what works, how fast, how full; `queues` are the depths between the stages."""
+        fill = {} if self.networks is None else self.networks.fill()
+        provider = "" if self.networks is None else self.networks.swapper.buckets.provider
+        stages = {stage: round(rate, 1) for stage, rate in self.rates.fps().items()}
+        return {"back_end": self.name, "provider": provider, "stages": stages, "queues": queues, "fill": fill}
+
     def record(self) -> dict[str, object]:
         """For the attempt's record."""
         told: dict[str, object] = {"back_end": self.name}

@@ -22,7 +22,7 @@ from farm.recipe import Recipe
 from farm.settings import Settings
 from farm.worker.devices import Card, find_cards, load_nvml, process_mib
 from farm.worker.gpu_fit import fitted
-from farm.worker.plan_slots import BATCHES, GUESS, PlanBook, SlotPlan, shrunk
+from farm.worker.plan_slots import BATCHES, GUESS, PLANS, PlanBook, SlotPlan, shrunk
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class CardSlot:
     @classmethod
     def here(cls, settings: Settings) -> CardSlot:
         """By the settings and what this machine has."""
-        book = PlanBook(settings.home / "gpu-plans.json")
+        book = PlanBook(settings.home / PLANS)
         if settings.back_end == TWIN:
             return cls(settings, book)
         if settings.back_end == "cpu":

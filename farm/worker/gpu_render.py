@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,7 +85,7 @@ class GpuRender:
         for buckets in (*(made for eyes in self._eyes for made in eyes.buckets), self.swapper):
             buckets.close()
 
-    def run(self, path: Path, decoder: str, parts: Sequence[Part], choose: Choose) -> Iterator[FrameBatch]:
+    def run(self, path: Path, decoder: str, parts: Sequence[Part], choose: Choose) -> Generator[FrameBatch, None, None]:
         """Swapped batches, each part's in order; give each back to `pool`. No more parts than lanes were made for."""
 
         def swap(batch: FrameBatch) -> None:

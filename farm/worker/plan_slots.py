@@ -12,6 +12,11 @@ from farm.worker.devices import Card
 
 BATCHES = (32, 16, 8, 4)
 """A batch is a whole multiple of the looker's cadence."""
+PLANS = "gpu-plans.json"
+"""The book's file in the home."""
+MOST_USEFUL = 4
+CORES_A_SLOT = 4
+"""A slot's encoders and its tracking keep about four cores busy; the card itself is busy with one or two."""
 RESERVE_MIB = 512
 RESERVE_SHARE = 0.05
 """What is left free: for the display, the driver, and pictures that are larger than the measured ones."""
@@ -100,6 +105,19 @@ def shrunk(plan: SlotPlan, footprint: Footprint) -> SlotPlan:
     return replace(plan, slots=0, why=f"memory ran out with one slot and a batch of {min(BATCHES)}")
 
 
+def slots_of(card: Card, book: PlanBook, *, asked: int, cores: int) -> int:
+    """How many slots a card gets: as many as memory holds of the largest recipe known there, and processors feed.
+
+    asked: an operator's number, which counts whatever is known; 0 for none.
+    """
+    if asked:
+        return asked
+    needs = [plan.measured_mib or plan.slot_mib for plan in book.of(card)]
+    need = max(needs, default=GUESS.at(max(BATCHES)))
+    fit = max(1, room_mib(card.total_mib) // need)
+    return min(max(1, min(MOST_USEFUL, cores // CORES_A_SLOT)), fit)
+
+
 class PlanBook:
     """Plans that proved themselves, by card model, its memory and recipe digest, in a file of its own.
 
@@ -111,6 +129,11 @@ class PlanBook:
 
     def get(self, card: Card, recipe: str) -> SlotPlan | None:
         return self._read().get(_key(card, recipe))
+
+    def of(self, card: Card) -> list[SlotPlan]:
+        """All plans that fit this card."""
+        start = _key(card, "")
+        return [plan for key, plan in self._read().items() if key.startswith(start) and plan.fits]
 
     def put(self, card: Card, recipe: str, plan: SlotPlan) -> None:
         plans = {key: asdict(kept) for key, kept in {**self._read(), _key(card, recipe): plan}.items()}

@@ -15,6 +15,8 @@ from farm.settings import Settings
 
 LOGS = "logs"
 """The folder of attempts' logs below the scratch folder."""
+SEATS, REPORTS, MPS = "seats", "slots", "mps"
+"""Folders below it in which slots take seats, say what they do, and reach their card's service."""
 
 
 def scratch_root(settings: Settings) -> Path:

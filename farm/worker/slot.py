@@ -22,7 +22,8 @@ from farm.store.factory import open_store
 from farm.worker.attempt_log import AttemptLog, AttemptLogs, LogKey, cause_of
 from farm.worker.control import Control
 from farm.worker.heartbeat import Beat, Heartbeat
-from farm.worker.scratch import LOGS, Scratch, scratch_root
+from farm.worker.scratch import LOGS, SEATS, Scratch, scratch_root
+from farm.worker.seats import Seats
 from farm.worker.task import TaskContext
 from farm.worker.tasks import run_task
 from farm.worker.toolbox import Toolbox
@@ -30,6 +31,7 @@ from farm.worker.toolbox import Toolbox
 log = structlog.get_logger(__name__)
 
 EXIT_POISONED = 71
+EXIT_RECYCLED = 72
 
 
 class Slot:
@@ -46,8 +48,11 @@ class Slot:
         logs: AttemptLogs,
         *,
         draining: Callable[[], bool],
+        may_work: Callable[[], bool] = lambda: True,
         exit_process: Callable[[int], object] = os._exit,
     ) -> None:
+        self._may_work = may_work
+        self._done = 0
         self._offer = offer
         self._control = control
         self._store = store
@@ -62,9 +67,12 @@ class Slot:
     @classmethod
     def start(cls, settings: Settings, *, draining: Callable[[], bool]) -> Slot:
         """The slot of this process, by the settings. Touches no card: that comes with the first model."""
+        worker = required(settings, "worker_id")
         url = required(settings, "database_url")
         engine = make_engine(url, application="farm-worker", pool_size=2)
         root = scratch_root(settings)
+        seats = Seats(root / SEATS / worker)
+        seats.take()
         scratch = Scratch(root)
         scratch.sweep()
         store = open_store(settings)
@@ -72,7 +80,7 @@ class Slot:
         return cls(
             # A slot is known by its process, so that the program that watches it can say when it died.
             Offer(
-                worker_id=required(settings, "worker_id"),
+                worker_id=worker,
                 number=os.getpid(),
                 tags=settings.worker_tags,
                 vram_mb=settings.slot_vram_mib,
@@ -85,15 +93,23 @@ class Slot:
             settings,
             AttemptLogs(root / LOGS, store),
             draining=draining,
+            may_work=seats.may_work,
         )
 
     def work(self) -> None:
         """Claim and run until nothing is left for this slot or the worker leaves."""
-        while not self._draining():
+        while not self._draining() and self._may_work():
             claim = self._control.claim(self._offer)
             if claim is None:
                 return
             self._run(claim)
+            self._done += 1
+            if self._is_spent():
+                log.info("this process has done its chunks; a fresh one takes its place", tasks=self._done)
+                self._control.hand_back()
+                self.close()
+                self._exit_process(EXIT_RECYCLED)
+                return
         self._control.hand_back()
 
     def close(self) -> None:
@@ -111,7 +127,7 @@ class Slot:
                 with heartbeat:
                     result = run_task(task)
                     kept.send()
-                    self._control.finish(lease, result, None if self._draining() else self._offer)
+                    self._control.finish(lease, result, self._next_offer())
                 log.info("task done")
             except StaleLeaseError as error:
                 log.info("task dropped", reason=str(error))
@@ -127,6 +143,15 @@ class Slot:
                     # Every later call on the card would fail too; the pool starts a new process in this one's place.
                     log.error("the card's context is lost; this process ends", exit_code=EXIT_POISONED)
                     self._exit_process(EXIT_POISONED)
+
+    def _next_offer(self) -> Offer | None:
+        """What this slot offers for the task after this one; nothing where it ends or has to pause."""
+        stops = self._draining() or self._is_spent(self._done + 1) or not self._may_work()
+        return None if stops else self._offer
+
+    def _is_spent(self, done: int | None = None) -> bool:
+        most = self._settings.recycle_tasks
+        return bool(most) and (self._done if done is None else done) >= most
 
     def _heartbeat(self, claim: Claim) -> Heartbeat:
         def beat(report: Beat) -> HeartbeatAnswer:

@@ -18,12 +18,20 @@ class _End:
         self.error = error
 
 
-def ahead(items: Iterable[T], size: int) -> Iterator[T]:
-    """Iterate `items` in a thread of its own, at most `size` of them ahead of the consumer.
+class Depth:
+    """How many items wait in a queue, as its consumer last saw it."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+def ahead(items: Iterable[T], size: int, depth: Depth | None = None) -> Iterator[T]:
+    """Iterate `items` in a thread of its own, at most `size` of them ahead of the consumer; `depth` tells how many are.
 
     An error in `items` is raised here, after the items before it. Closing the iterator early stops the thread and
     closes `items`.
     """
+    depth = depth or Depth()
     handed: queue.Queue[T | _End] = queue.Queue(maxsize=size)
     stopped = threading.Event()
 
@@ -60,6 +68,7 @@ def ahead(items: Iterable[T], size: int) -> Iterator[T]:
                 if item.error is not None:
                     raise item.error
                 return
+            depth.value = handed.qsize()
             yield item
     finally:
         stopped.set()
@@ -79,6 +88,11 @@ class Behind(Generic[T]):
         self._error: BaseException | None = None
         self._abandoned = False
         self._thread = threading.Thread(target=self._run, name="stage-behind", daemon=True)
+
+    @property
+    def depth(self) -> int:
+        """How many items wait."""
+        return self._handed.qsize()
 
     def put(self, item: T) -> None:
         if self._error is not None:

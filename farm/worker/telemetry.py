@@ -66,10 +66,13 @@ class CardCollector(Collector):
             yield gauge
 
 
-def serve_telemetry(nvml: Any, port: int) -> None:
-    """Answer Prometheus on `port` from a thread of this process, with the cards' gauges alone."""
+def serve_telemetry(nvml: Any, port: int, *more: Collector) -> None:
+    """Answer Prometheus on `port` from a thread of this process: the cards' gauges where there are any, and `more`."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(CardCollector(lambda: read_cards(nvml)))
+    if nvml is not None:
+        registry.register(CardCollector(lambda: read_cards(nvml)))
+    for collector in more:
+        registry.register(collector)
     start_http_server(port, registry=registry)
 
 

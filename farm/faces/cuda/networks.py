@@ -81,10 +81,10 @@ class CardNetworks:
         keys, few = batch // CADENCE + 1, max(1, batch // 4)
         try:
             self.detector = self._network(DETECTOR, (keys,), keys, half=True)
-            # Half precision moves the five points that place the swap by a few hundredths of a pixel (docs/gpu.md).
-            level = "fp16" if device.name == CARD else None
-            self.rough = self._network(LANDMARKER, (keys,), keys, precision=level)
-            self.landmarker = self._network(LANDMARKER, (batch, few), batch, precision=level)
+            # The first pass only places the crop of the second, which is what the two back ends have to agree on.
+            rough = "fp16" if device.name == CARD else None
+            self.rough = self._network(LANDMARKER, (keys,), keys, precision=rough)
+            self.landmarker = self._network(LANDMARKER, (batch, few), batch)
             self.embedder = self._network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
             self.palms = self._network(PALMS, (_PALMS,), _PALMS)
             needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
@@ -96,6 +96,11 @@ class CardNetworks:
     def close(self) -> None:
         for buckets in self._open:
             buckets.close()
+
+    def fill(self) -> dict[str, float]:
+        """Share of the samples computed that was asked for, by network, since the networks were opened."""
+        told = {"detector": self.detector, "landmarks": self.landmarker, "swapper": self.swapper}
+        return {name: round(opened.buckets.fill, 3) for name, opened in told.items()}
 
     def used(self) -> list[dict[str, Any]]:
         """For the attempt's record: each network, its precision, what was asked for and what really runs it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,9 @@ from farm.worker.fingerprint import fingerprint, taken_over
 from farm.worker.identities import stored_identities
 from farm.worker.permission import require_permit
 from farm.worker.previews import Previews
-from farm.worker.stages import Behind, ahead
+from farm.worker.scratch import REPORTS, scratch_root
+from farm.worker.slot_report import Reporter
+from farm.worker.stages import Behind, Depth, ahead
 from farm.worker.task import TaskContext
 
 _AHEAD = 8
@@ -129,9 +131,11 @@ class _Work:
         )
         reports: list[FrameReport] = []
         outputs = _Outputs(context, chunk, facts, timeline)
-        frames = self._frames(decoder, pipeline.context, previews)
-        with previews, outputs, Behind(outputs.write, _AHEAD) as encoding:
-            for rendered in _watched(context, pipeline, frames, chunk):
+        decoded = Depth()
+        frames = self._frames(decoder, pipeline.context, previews, decoded)
+        with previews, outputs, Behind(outputs.write, _AHEAD) as encoding, self._reporting() as reporter:
+            for done, rendered in enumerate(_watched(context, pipeline, frames, chunk), start=1):
+                reporter.frame(done, lambda: back_end.report(decoded=decoded.value, to_encode=encoding.depth))
                 if self._label is not None and not back_end.on_card:
                     self._label.apply(rendered.frame)
                 reports.append(rendered.report)
@@ -139,7 +143,13 @@ class _Work:
                 encoding.put(rendered)
         return outputs, reports
 
-    def _frames(self, decoder: DecoderChoice, context: tuple[int, int], previews: Previews) -> Iterator[Frame]:
+    def _reporting(self) -> closing[Reporter]:
+        settings = self._context.settings
+        return closing(Reporter(scratch_root(settings) / REPORTS, settings.worker_id or ""))
+
+    def _frames(
+        self, decoder: DecoderChoice, context: tuple[int, int], previews: Previews, depth: Depth
+    ) -> Iterator[Frame]:
         chunk, plate = self._chunk, self._plate
         before, after = min(context[0], int(chunk.plan["before"])), min(context[1], int(chunk.plan["after"]))
         low, high = max(0, chunk.first - before), min(len(plate.timeline), chunk.last + after)
@@ -147,7 +157,7 @@ class _Work:
         frames = read_segment(
             plate.segment, plate.facts, plate.timeline, low, high, threads=1 if on_card else threads, on_card=on_card
         )
-        return ahead(frames, _AHEAD_ON_CARD) if on_card else ahead(previews.watched(frames), _AHEAD)
+        return ahead(frames, _AHEAD_ON_CARD, depth) if on_card else ahead(previews.watched(frames), _AHEAD, depth)
 
 
 def _chunk(context: TaskContext) -> ChunkTask:

@@ -14,7 +14,7 @@ from farm.inference.bound import PoisonedContextError
 from farm.store.memory import MemoryStore
 from farm.worker.attempt_log import AttemptLogs
 from farm.worker.scratch import Scratch
-from farm.worker.slot import EXIT_POISONED, Slot
+from farm.worker.slot import EXIT_POISONED, EXIT_RECYCLED, Slot
 
 
 class _Control:
@@ -46,7 +46,7 @@ def _run(error: FarmError, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tup
 
     monkeypatch.setattr(slot_module, "run_task", broken)
     control: Any = _Control()
-    nothing: Any = SimpleNamespace(drain_seconds=0)
+    nothing: Any = SimpleNamespace(drain_seconds=0, recycle_tasks=0)
     exits: list[int] = []
     logs = AttemptLogs(folder / "logs", MemoryStore())
     Slot(
@@ -102,7 +102,7 @@ def test_a_result_asks_for_the_next_task_unless_the_worker_leaves(
 
     monkeypatch.setattr(slot_module, "run_task", rendered)
     control: Any = _Farm()
-    nothing: Any = SimpleNamespace(drain_seconds=0)
+    nothing: Any = SimpleNamespace(drain_seconds=0, recycle_tasks=0)
     offer: Any = object()
     logs = AttemptLogs(tmp_path / "logs", MemoryStore())
     parts = (offer, control, nothing, Scratch(tmp_path), nothing, nothing, logs)
@@ -110,3 +110,55 @@ def test_a_result_asks_for_the_next_task_unless_the_worker_leaves(
     slot.work()
     assert control.asked == [None if leaves else offer]
     assert control.handed_back == int(leaves)
+
+
+class _Plenty(_Control):
+    """Always has another task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offers: list[Any] = []
+        self.handed_back = 0
+
+    def claim(self, _: Any) -> Any:
+        return self._claims[0]
+
+    def finish(self, _: Any, __: Any, offer: Any) -> None:  # type: ignore[override]
+        self.offers.append(offer)
+
+    def hand_back(self) -> None:
+        self.handed_back += 1
+
+
+def _plenty(folder: Path, monkeypatch: pytest.MonkeyPatch, recycle: int, may_work: Any) -> tuple[_Plenty, list[int]]:
+    monkeypatch.setattr(slot_module, "run_task", lambda _: "done")
+    control: Any = _Plenty()
+    nothing: Any = SimpleNamespace(drain_seconds=0, recycle_tasks=recycle, close=lambda: None)
+    exits: list[int] = []
+    logs = AttemptLogs(folder / "logs", MemoryStore())
+    Slot(
+        *("an offer", control, nothing, Scratch(folder), nothing, nothing, logs),  # type: ignore[arg-type]
+        draining=lambda: False,
+        may_work=may_work,
+        exit_process=exits.append,
+    ).work()
+    return control, exits
+
+
+def test_a_process_is_replaced_after_its_tasks_and_claims_nothing_that_it_will_not_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, exits = _plenty(tmp_path, monkeypatch, 3, lambda: True)
+    assert exits == [EXIT_RECYCLED]
+    assert control.offers == ["an offer", "an offer", None]
+    assert control.handed_back == 1
+
+
+def test_a_slot_that_its_card_does_not_carry_any_more_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter([True, True, False, False, False])
+    control, exits = _plenty(tmp_path, monkeypatch, 0, lambda: next(left))
+    assert exits == []
+    assert control.offers == ["an offer"]
+    assert control.handed_back == 1

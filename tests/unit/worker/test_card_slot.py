@@ -1,0 +1,178 @@
+"""Which back end a chunk gets, batches by measurement, less of them when memory runs out; cards are numbers here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import farm.worker.card_slot as module
+from farm.errors import InfrastructureError, OutOfMemoryError, RecipeError
+from farm.inference.bound import PoisonedContextError, device_errors
+from farm.inference.catalogue import Catalogue
+from farm.media.facts import ColourFacts
+from farm.recipe import ProcessorSpec, Recipe, preset
+from farm.settings import Settings
+from farm.worker import back_end
+from farm.worker.card_slot import CardSlot, fast_enough
+from farm.worker.devices import Card, process_mib
+from farm.worker.plan_slots import PlanBook, SlotPlan, slots_of
+
+CARD = Card("GPU-1", "NVIDIA Test", 24576, 24000)
+RECIPE = Recipe(name="r", processors=(ProcessorSpec(kind="swap", model="inswapper-128", settings={}),))
+MODELS: Any = SimpleNamespace(catalogue=Catalogue.load())
+
+
+class _Networks:
+    """Open networks of one batch; slower in small batches."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch, self.closed = batch, False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def used(self) -> list[dict[str, Any]]:
+        return []
+
+
+class _Maker:
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.made: list[_Networks] = []
+
+    def __call__(self, batch: int) -> _Networks:
+        if batch > self.most:
+            raise OutOfMemoryError("full")
+        self.made.append(_Networks(batch))
+        return self.made[-1]
+
+
+@pytest.fixture
+def maker(monkeypatch: pytest.MonkeyPatch) -> _Maker:
+    made = _Maker(32)
+    monkeypatch.setattr(CardSlot, "_maker", lambda *_: made)
+    monkeypatch.setattr(module, "_rate", lambda networks: {32: 1000, 16: 970, 8: 600, 4: 300}[networks.batch])
+    return made
+
+
+def _slot(folder: Path) -> CardSlot:
+    return CardSlot(Settings(), PlanBook(folder / "plans.json"), card=CARD)
+
+
+def _facts(**video: Any) -> Any:
+    told = {
+        "width": 640, "height": 360, "sample_format": "yuv420p", "rotation": 0, "sample_aspect_ratio": 1,
+        "display_matrix": None, "colour": ColourFacts(matrix="bt709", transfer="bt709"), **video,
+    }  # fmt: skip
+    return SimpleNamespace(video=SimpleNamespace(**told))
+
+
+def test_the_smallest_batch_that_is_fast_enough_is_measured_once_and_kept(tmp_path: Path, maker: _Maker) -> None:
+    assert fast_enough({32: 1000, 16: 970, 8: 600}) == 16
+    slot = _slot(tmp_path)
+    networks: Any = slot.networks(RECIPE, MODELS)
+    assert networks.batch == 16
+    assert slot.networks(RECIPE, MODELS) is networks
+    assert [made.batch for made in maker.made] == [32, 16, 8, 4, 16]
+    assert all(made.closed for made in maker.made[:-1])
+    again: Any = _slot(tmp_path).networks(RECIPE, MODELS)
+    assert again.batch == 16
+    assert len(maker.made) == 6
+
+
+def test_what_does_not_fit_is_not_timed(tmp_path: Path, maker: _Maker) -> None:
+    maker.most = 8
+    networks: Any = _slot(tmp_path).networks(RECIPE, MODELS)
+    assert networks.batch == 8
+
+
+def test_memory_that_runs_out_in_a_chunk_halves_the_batch_and_in_the_end_leaves_the_card(
+    tmp_path: Path, maker: _Maker
+) -> None:
+    slot = _slot(tmp_path)
+    chosen = back_end.choose(slot, RECIPE, _facts(), MODELS)
+    seen = []
+    while chosen.networks is not None:
+        seen.append((chosen.networks.batch, chosen.batch_halved))
+        chosen = back_end.smaller(chosen, slot, RECIPE, _facts(), MODELS)
+    assert seen == [(16, 0), (8, 1), (4, 2)]
+    assert chosen.record()["back_end"] == "cpu"
+    assert "smallest batch" in chosen.why
+    assert all(made.closed for made in maker.made)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "facts", "missing", "why"),
+    [
+        (RECIPE, _facts(), "this slot has no NVIDIA card", "no NVIDIA card"),
+        (preset("swap"), _facts(), "", "mesh-warp"),
+        (preset("passthrough"), _facts(), "", "nothing is changed"),
+        (RECIPE, _facts(rotation=90), "", "turned"),
+        (RECIPE, _facts(sample_format="yuv444p"), "", "yuv444p"),
+        (RECIPE, _facts(colour=ColourFacts(transfer="smpte2084")), "", "colours"),
+    ],
+)
+def test_every_reason_against_the_card_is_in_the_record(
+    tmp_path: Path, maker: _Maker, recipe: Recipe, facts: Any, missing: str, why: str
+) -> None:
+    slot = CardSlot(Settings(), PlanBook(tmp_path / "p"), card=CARD, missing=missing)
+    chosen = back_end.choose(slot, recipe, facts, MODELS)
+    assert chosen.name == "cpu"
+    assert why in str(chosen.record()["back_end_why"])
+    assert maker.made == []
+
+
+def test_networks_that_do_not_open_leave_the_chunk_to_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise RecipeError("No requested execution provider can run it.")
+
+    monkeypatch.setattr(CardSlot, "networks", refuse)
+    chosen = back_end.choose(_slot(tmp_path), RECIPE, _facts(), MODELS)
+    assert (chosen.name, chosen.on_card) == ("cpu", False)
+    assert "No requested execution provider" in chosen.why
+
+
+def test_what_a_slot_used_is_kept_and_decides_how_many_slots_there_are(tmp_path: Path, maker: _Maker) -> None:
+    book = PlanBook(tmp_path / "plans.json")
+    assert slots_of(CARD, book, asked=0, cores=64) == 2
+    book.put(CARD, "r", SlotPlan(1, 16, 6000, "", measured_mib=5000))
+    assert slots_of(CARD, book, asked=0, cores=64) == 4
+    assert slots_of(CARD, book, asked=0, cores=8) == 2
+    assert slots_of(CARD, book, asked=7, cores=8) == 7
+    book.put(CARD, "s", SlotPlan(1, 32, 20000, ""))
+    assert slots_of(CARD, book, asked=0, cores=64) == 1
+
+
+def test_a_process_s_memory_is_what_the_driver_says_of_it() -> None:
+    class _Nvml:
+        def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+            return uuid
+
+        def nvmlDeviceGetComputeRunningProcesses(self, _: str) -> list[Any]:
+            return [SimpleNamespace(pid=7, usedGpuMemory=300 << 20), SimpleNamespace(pid=8, usedGpuMemory=None)]
+
+    assert process_mib(_Nvml(), CARD, 7) == 300
+    assert process_mib(_Nvml(), CARD, 8) == 0
+    assert process_mib(None, CARD, 7) == 0
+    assert process_mib(SimpleNamespace(), CARD, 7) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Out of memory allocating 512 bytes", OutOfMemoryError),
+        ("cudaErrorIllegalAddress: an illegal memory access was encountered", PoisonedContextError),
+        ("cudaErrorUnknown", InfrastructureError),
+    ],
+)
+def test_cupy_s_errors_become_the_farm_s(text: str, kind: type[Exception]) -> None:
+    error = type("CUDARuntimeError", (RuntimeError,), {"__module__": "cupy_backends.cuda.api.runtime"})
+    with pytest.raises(kind), device_errors("a chunk"):
+        raise error(text)
+    with pytest.raises(KeyError), device_errors("a chunk"):
+        raise KeyError(text)
