@@ -62,7 +62,10 @@ class Buckets:
         self.samples += count
 
     def close(self) -> None:
+        """End the thread and let go of sessions and arrays."""
         self._thread.shutdown()
+        self._networks.clear()
+        self.arrays.clear()
 
     def _run_all(self, runs: list[tuple[int, int]]) -> None:
         for start, size in runs:

@@ -93,6 +93,10 @@ class Kernels(Protocol):
         """Until all that was asked is done."""
         ...
 
+    def release(self) -> None:
+        """Give memory that nobody holds any more back to the device, for others than this back end."""
+        ...
+
 
 class NumpyKernels:
     """The twins behind the same interface."""
@@ -165,3 +169,6 @@ class NumpyKernels:
 
     def wait(self) -> None:
         """Nothing is ever still going on."""
+
+    def release(self) -> None:
+        """The processor's memory goes back by itself."""

@@ -152,6 +152,10 @@ class CudaKernels:
         self._event.record(self.handle)
         self._event.synchronize()
 
+    def release(self) -> None:
+        self.wait()
+        self._cp.get_default_memory_pool().free_all_blocks()
+
     def crop(
         self,
         frames: Array,

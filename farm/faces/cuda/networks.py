@@ -96,6 +96,7 @@ class CardNetworks:
     def close(self) -> None:
         for buckets in self._open:
             buckets.close()
+        self.kernels.release()
 
     def fill(self) -> dict[str, float]:
         """Share of the samples computed that was asked for, by network, since the networks were opened."""

@@ -78,7 +78,8 @@ def render(context: TaskContext) -> RenderResult:
         except OutOfMemoryError:
             if not back_end.on_card:
                 raise
-            back_end = smaller(back_end, card, recipe, facts, models)
+        # Behind the block: while the error is alive, its traceback holds what was on the card.
+        back_end = smaller(back_end, card, recipe, facts, models)
     stored = outputs.store()
     environment = _environment(context, chunk, recipe, back_end, decoder) | {"fingerprint": digest}
     if back_end.on_card:
