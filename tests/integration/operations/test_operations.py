@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, update
 
+from farm.api.services import Services
 from farm.db.engine import Sessions, transact
 from farm.db.tables import Block, Job, Worker
 from farm.errors import ErrorClass
 from farm.jobs import JobState, Slot, TaskKind, fleet
+from farm.provenance.permit import check, public_key
+from farm.recipe import Recipe, preset, tuned
 from farm.retention import Retention
 from farm.store.memory import MemoryStore
 from tests.integration.jobs.hands import Hands
@@ -165,3 +168,23 @@ def test_a_worker_that_had_left_is_wanted_again(sessions: Sessions, api: Ask) ->
     register(sessions)
     with sessions() as session:
         assert session.get_one(Worker, "w1").requested is None
+
+
+def test_an_ended_job_gets_another_recipe_and_a_permit_for_it(sessions: Sessions, services: Services, api: Ask) -> None:
+    hands = Hands(sessions)
+    job = hands.submit("swap")
+    api("POST", f"/jobs/{job}/requeue", {"recipe": "swap"}, status=409)
+    hands.work(mapping={"mode": "lead"})
+    assert hands.state(job) is JobState.COMPLETED
+    api("POST", f"/jobs/{job}/requeue", {"recipe": "nothing"}, status=422)
+    api("POST", f"/jobs/{job}/requeue", {"recipe": "passthrough"}, status=422)
+    api("POST", "/jobs/nothing/requeue", {"recipe": "swap"}, status=404)
+    changed = {"recipe": "swap", "settings": {"swap": {"strength": 0.5}}}
+    assert api("POST", f"/jobs/{job}/requeue", changed)["state"] == "running"
+    with sessions() as session:
+        row = session.get_one(Job, job)
+    recipe = Recipe.model_validate(row.request["recipe"])
+    assert recipe == tuned(preset("swap"), {"swap": {"strength": 0.5}})
+    assert row.permit is not None
+    held = check(row.permit["token"], public_key(services.permits._key), now=services.permits.now())
+    assert (held.job, held.recipe_digest) == (job, recipe.digest())
