@@ -63,7 +63,7 @@ class FaceObservation:
 
 def observe(frame: Frame, analyst: Analyst, *, seconds: float) -> list[FaceObservation]:
     """The faces of one sampled frame that stands for `seconds` of screen time."""
-    view = analyst.look(frame, embed=True)
+    view = analyst.look(analyst.upright(frame), embed=True)
     return [_observation(view, face, seconds) for face in view.faces]
 
 

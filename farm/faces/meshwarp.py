@@ -20,6 +20,7 @@ from farm.faces.geometry import HeadPose, head_pose, placement
 from farm.faces.hands import Hand
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mesh import INNER_LIPS, LEFT_EYE, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
+from farm.faces.neural_look import brightest
 from farm.faces.texture import (
     SIZE,
     Mask,
@@ -141,7 +142,7 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
         return None
     mask = np.asarray(whole * np.float32(strength), np.float32)
     mask[mask < 1 / 512] = 0
-    paste_rgb(frame, box, np.clip(face, 0, 1), mask)
+    paste_rgb(frame, box, np.clip(face, 0, brightest(frame.colour, canvas.rgb)), mask)
     return Patch(box, mask)
 
 

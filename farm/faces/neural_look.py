@@ -26,6 +26,8 @@ _GAMMA = 2.2
 _KNEE = 0.8
 _WHITE_PQ = 203 / 10000
 _WHITE_HLG = 0.26496256
+_SIGNAL_PQ, _SIGNAL_HLG = 0.5806, 0.75
+"""Signal of diffuse white (ITU-R BT.2408)."""
 _HLG_A, _HLG_B, _HLG_C = 0.17883277, 0.28466892, 0.55991073
 _PQ_M1, _PQ_M2 = 2610 / 16384, 2523 / 4096 * 128
 _PQ_C1, _PQ_C2, _PQ_C3 = 3424 / 4096, 2413 / 4096 * 32, 2392 / 4096 * 32
@@ -36,6 +38,12 @@ _TO_XYZ = {
     "smpte432": ((0.680, 0.320), (0.265, 0.690), (0.150, 0.060)),
 }
 """x, y of red, green and blue; the white is D65 for all (ITU-R BT.709, BT.2020, SMPTE EG 432-1)."""
+
+
+def brightest(colour: ColourFacts, rgb: Floats) -> float:
+    """The greatest R'G'B' that may be painted: in PQ and HLG diffuse white, or what the plate shows there already."""
+    white = {"smpte2084": _SIGNAL_PQ, "arib-std-b67": _SIGNAL_HLG}.get(colour.transfer)
+    return 1.0 if white is None else min(1.0, max(white, float(rgb.max(initial=0.0))))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from farm.faces.identity import PreparedIdentity
 from farm.faces.light import target_of
 from farm.faces.mapping import Mapping
 from farm.faces.meshwarp import Patch
+from farm.faces.mirror import flipped, flipped_report, is_mirrored, straight_facts
 from farm.faces.network import Networks
 from farm.faces.processors import Work, processors_of
 from farm.faces.report import FaceReport, FrameReport, Outcome
@@ -62,6 +63,9 @@ class FacePipeline:
         *,
         threads: int = 2,
     ) -> None:
+        self._given, self._mirrored = facts, is_mirrored(facts) and recipe.changes_faces
+        facts = straight_facts(facts) if self._mirrored else facts
+        self._straight = facts
         self._roles = Roles(recipe, cast_mapping, identities, facts)
         self._threads = threads
         self._processors = processors_of(recipe, models)
@@ -92,8 +96,23 @@ class FacePipeline:
     def process(self, frames: Iterable[Frame], first: int, last: int) -> Iterator[Rendered]:
         """Frames [first, last), in order, of `frames` from first - before to last + after (fewer at the plate's ends).
 
-        The frames are changed in place. Memory: the window and a few frames more, however long the range.
+        The frames are changed in place, but for those of a mirrored plate, which are copied. Memory: the window and a
+        few frames more, however long the range.
         """
+        if self._mirrored:
+            straight = (flipped(frame, self._straight) for frame in frames)
+            yield from map(self._as_stored, self._processed_range(straight, first, last))
+        else:
+            yield from self._processed_range(frames, first, last)
+
+    def _as_stored(self, rendered: Rendered) -> Rendered:
+        """A rendered frame of a mirrored plate, flipped back."""
+        width, mask = rendered.frame.width // self._processors.scale, rendered.mask
+        frame = flipped(rendered.frame, self._given)
+        back = None if mask is None else np.ascontiguousarray(mask[:, ::-1])
+        return Rendered(frame, flipped_report(rendered.report, width), back)
+
+    def _processed_range(self, frames: Iterable[Frame], first: int, last: int) -> Iterator[Rendered]:
         if self._analyst is None and not self._processors.frames:
             for frame in frames:
                 if first <= frame.index < last:
@@ -119,9 +138,17 @@ class FacePipeline:
         if self._analyst is None:
             yield from self.process(frames, 0, sys.maxsize)
             return
+        if self._mirrored:
+            frames = (flipped(frame, self._straight) for frame in frames)
+        finished = self._followed(frames, self._analyst, after, cadence)
+        yield from map(self._as_stored, finished) if self._mirrored else finished
+
+    def _followed(
+        self, frames: Iterable[Frame], analyst: Analyst, after: int, cadence: Callable[[], int]
+    ) -> Iterator[Rendered]:
         with ThreadPoolExecutor(2, thread_name_prefix="faces") as pool:
-            views = self._glanced(frames, pool, self._analyst, cadence)
-            yield from self._rendered(views, pool, self._analyst, 0, sys.maxsize, after=after, depth=1)
+            views = self._glanced(frames, pool, analyst, cadence)
+            yield from self._rendered(views, pool, analyst, 0, sys.maxsize, after=after, depth=1)
 
     def _glanced(
         self, frames: Iterable[Frame], pool: ThreadPoolExecutor, analyst: Analyst, cadence: Callable[[], int]

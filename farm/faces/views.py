@@ -18,6 +18,7 @@ from farm.faces.geometry import Affine, apply, five_points, invert
 from farm.faces.hands import Hand, HandFinder
 from farm.faces.landmarks import Landmarker, Landmarks
 from farm.faces.mesh import VERTICES
+from farm.faces.mirror import flipped, is_mirrored, straight_facts
 from farm.faces.network import EMBEDDER, HANDS, LANDMARKER, PALMS, Networks
 from farm.faces.texture import Mask, Texture, skin, unwrap
 from farm.media.colour import region_to_rgb, upright_preview
@@ -213,8 +214,14 @@ class Analyst(CloseUp):
     ) -> None:
         super().__init__(networks, facts, hands=hands, skin=skin, expressions=expressions)
         self._fine = fine
+        self._mirrored = is_mirrored(facts)
+        self._facts = straight_facts(facts)
         self._find = open_finder(detector or DetectorSpec(), networks)
         self._side = self._find.preview_side(PREVIEW)
+
+    def upright(self, frame: Frame) -> Frame:
+        """The frame as `look` wants it: flipped where the plate is shown mirrored."""
+        return flipped(frame, self._facts) if self._mirrored else frame
 
     def look(self, frame: Frame, *, embed: bool = False, hands: bool = False) -> FrameView:
         """All faces of a frame; with `embed` and `hands` each with its embedding and the hands near it."""
