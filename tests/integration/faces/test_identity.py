@@ -108,4 +108,4 @@ def test_bad_pictures_are_named_with_what_to_do(
 
 def test_stored_bytes_hold_no_pickle(people: dict[str, PreparedIdentity]) -> None:
     with np.load(io.BytesIO(people["astronaut"].to_bytes()), allow_pickle=False) as stored:
-        assert int(stored["version"]) == 2
+        assert int(stored["version"]) == 3
