@@ -8,7 +8,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *people.SCENARIOS, *plural.SCENARIOS,
 )  # fmt: skip
 SHORT = (
-    "kill at mid-upload", "stop at after-upload", "exit at after-commit", "kill reconciler at before-commit",
+    "kill at mid-upload", "stop at after-upload", "kill reconciler at before-commit",
     "commits fail", "store fails", "wake-ups lost", "kill postgres", "cancel at merge-after-upload",
     "requeue while running", "result vanished",
 )  # fmt: skip
