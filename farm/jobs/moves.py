@@ -216,6 +216,10 @@ def discard_results(session: Session, job: Job, *where: ColumnElement[bool]) -> 
 
 def supersede(session: Session, job: Job, reason: str, *, where: Iterable[ColumnElement[bool]] = ()) -> list[str]:
     """End the running attempts of a locked job at once; their workers hear it. Returns the ids of their tasks."""
+    # A claim does not ask for the job's lock. One that is under way holds its task, so it is waited for here and its
+    # attempt seen below; one that comes later passes the locked tasks over.
+    tasks = select(Task.id).where(Task.job_id == job.id, *where).order_by(Task.id)
+    session.execute(tasks.with_for_update(key_share=True)).all()
     running = session.execute(
         select(Attempt, Task)
         .join(Task, Task.id == Attempt.task_id)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
+import pytest
 from sqlalchemy import Connection, event, func, select, text
 
 from farm import jobs
 from farm.db.engine import Sessions, make_engine, make_sessions, transact
 from farm.db.tables import Attempt, Task
-from farm.errors import ErrorClass
+from farm.errors import ErrorClass, StaleLeaseError
 from farm.jobs import JobState, TaskKind, TaskState
 from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
@@ -111,6 +113,27 @@ def test_a_job_that_is_requeued_as_a_whole_renders_nothing_before_the_plan_has_c
     hands.publish(plan, 1)
     assert hands.must_claim(TaskKind.RENDER).position == 1
     assert broken(sessions) == []
+
+
+def test_a_claim_that_is_under_way_when_its_job_is_requeued_is_superseded(sessions: Sessions) -> None:
+    """Claims do not wait for the lock of the job: the attempt ran on although its task waited for the plan."""
+    hands = Hands(sessions)
+    job = hands.submit()
+    hands.plan(2)
+    requeued = threading.Thread(target=hands.command, args=("requeue", job), kwargs={"what": "job"})
+    waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    with sessions.begin() as claiming:
+        claim = jobs.claim(claiming, hands.slot)
+        assert claim is not None
+        requeued.start()
+        with sessions() as looking:
+            while not looking.scalar(waits):
+                looking.rollback()
+    requeued.join()
+    assert broken(sessions) == []
+    assert not hands.beat(claim).alive
+    with pytest.raises(StaleLeaseError):
+        hands.finish(claim)
 
 
 def test_a_chunk_whose_result_is_lost_is_rendered_again(sessions: Sessions) -> None:
