@@ -40,22 +40,12 @@ def identity(files: tuple[Path, ...], face: int | None, sheet: Path | None, as_j
 
 def _prepared(files: tuple[Path, ...], face: int | None) -> PreparedIdentity:
     """Prepared as a job does it, with the bundled models."""
-    from farm.faces.candidate import PictureBytes
-    from farm.faces.footage import ClipFile
+    from farm.faces.footage import pictures_and_clips
     from farm.faces.identity import prepare_identity
     from farm.inference.catalogue import Catalogue
     from farm.inference.session import Models
-    from farm.media.stills import HEAD_BYTES, is_clip
 
-    pictures: list[PictureBytes] = []
-    clips: list[ClipFile] = []
-    for path in files:
-        with path.open("rb") as file:
-            moving = is_clip(file.read(HEAD_BYTES))
-        if moving:
-            clips.append(ClipFile(path, str(path)))
-        else:
-            pictures.append(PictureBytes(path.read_bytes(), str(path)))
+    pictures, clips = pictures_and_clips((path, str(path)) for path in files)
     with Models(Catalogue.load()) as models:
         return prepare_identity(pictures, models, face=face, clips=clips)
 

@@ -12,7 +12,7 @@ import structlog
 from farm.cli.files import check_input, sha256_of
 from farm.cli.output import print_json_line, talk
 from farm.errors import InputError
-from farm.faces.candidate import PictureBytes
+from farm.faces.footage import pictures_and_clips
 from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.mapping import Mapping
 from farm.faces.neural_identity import with_sources
@@ -69,7 +69,7 @@ _WHO = "live"
 def live(
     source: str,
     sink: str,
-    pictures: tuple[Path, ...],
+    files: tuple[Path, ...],
     recipe_name: str,
     grant: Path | None,
     clean: bool,
@@ -88,11 +88,11 @@ def live(
     settings, recipe = load_settings(), preset(recipe_name)
     near, far = live_endpoint.source(source), live_endpoint.sink(sink)
     consent = _admitted(settings, recipe, grant, clean=clean)
-    _check(recipe, pictures)
+    _check(recipe, files)
     toolbox = Toolbox(settings, None)
     with ExitStack() as opened:
         opened.callback(toolbox.close)
-        identities = _identities(recipe, pictures, toolbox)
+        identities = _identities(recipe, files, toolbox)
         arriving = opened.enter_context(LiveInput(near, listen=listen))
         facts = arriving.facts
         if stamped and not stamp.fits(facts.video.width, facts.video.height):
@@ -129,10 +129,10 @@ def _admitted(settings: Settings, recipe: Recipe, grant: Path | None, *, clean: 
     return consent
 
 
-def _check(recipe: Recipe, pictures: tuple[Path, ...]) -> None:
+def _check(recipe: Recipe, files: tuple[Path, ...]) -> None:
     if recipe.scale != 1:
         raise InputError("A live stream keeps its size.", where="--recipe", do="Choose a recipe that does not enlarge.")
-    if recipe.puts_in_faces and not pictures:
+    if recipe.puts_in_faces and not files:
         raise InputError(
             f"The recipe {recipe.name!r} puts in a face and none was given.",
             where="--identity",
@@ -140,12 +140,12 @@ def _check(recipe: Recipe, pictures: tuple[Path, ...]) -> None:
         )
 
 
-def _identities(recipe: Recipe, pictures: tuple[Path, ...], toolbox: Toolbox) -> dict[str, PreparedIdentity]:
+def _identities(recipe: Recipe, files: tuple[Path, ...], toolbox: Toolbox) -> dict[str, PreparedIdentity]:
     if not recipe.puts_in_faces:
         return {}
-    found = [PictureBytes(check_input(path, "picture").read_bytes(), str(path)) for path in pictures]
+    pictures, clips = pictures_and_clips((check_input(path, "picture"), str(path)) for path in files)
     models = toolbox.models()
-    return {_WHO: with_sources(prepare_identity(found, models), recipe, models, toolbox.sources)}
+    return {_WHO: with_sources(prepare_identity(pictures, models, clips=clips), recipe, models, toolbox.sources)}
 
 
 def _pipeline(

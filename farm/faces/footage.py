@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from farm.errors import InputError
-from farm.faces.candidate import SMALLEST, Candidate, FaceFinder
+from farm.faces.candidate import SMALLEST, Candidate, FaceFinder, PictureBytes
 from farm.faces.embed import SAME_PERSON, Embedding
 from farm.media.colour import upright_preview
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.media.scan import scan_timeline
+from farm.media.stills import HEAD_BYTES, is_clip
 
 LOOKED_AT = 300
 """Frames of a clip that are looked at, spread evenly over it."""
@@ -29,6 +30,20 @@ class ClipFile:
 
     path: Path
     label: str
+
+
+def pictures_and_clips(files: Iterable[tuple[Path, str]]) -> tuple[list[PictureBytes], list[ClipFile]]:
+    """Files of one person, each with what to call it, parted; which is which is told by their first bytes."""
+    pictures: list[PictureBytes] = []
+    clips: list[ClipFile] = []
+    for path, label in files:
+        with path.open("rb") as file:
+            moving = is_clip(file.read(HEAD_BYTES))
+        if moving:
+            clips.append(ClipFile(path, label))
+        else:
+            pictures.append(PictureBytes(path.read_bytes(), label))
+    return pictures, clips
 
 
 def faces_of(clip: ClipFile, number: int, finder: FaceFinder, tick: Callable[[], None]) -> Iterator[list[Candidate]]:

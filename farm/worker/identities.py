@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from farm.faces.candidate import PictureBytes
-from farm.faces.footage import ClipFile
+from collections.abc import Iterator
+from pathlib import Path
+
+from farm.faces.footage import pictures_and_clips
 from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.neural_identity import with_sources
 from farm.jobs.request import IdentityRef
-from farm.media.stills import HEAD_BYTES, is_clip
 from farm.store import keys
 from farm.worker.task import TaskContext
 
@@ -19,7 +20,7 @@ def make_identities(context: TaskContext) -> dict[str, PreparedIdentity]:
     """
     made = {}
     for number, identity in enumerate(context.claim.job.identities):
-        pictures, clips = _material(context, number, identity)
+        pictures, clips = pictures_and_clips(_files(context, number, identity))
         models = context.toolbox.models()
         prepared = prepare_identity(pictures, models, face=identity.face, clips=clips, tick=context.heartbeat.check)
         prepared = with_sources(prepared, context.claim.job.recipe, models, context.toolbox.sources)
@@ -29,19 +30,11 @@ def make_identities(context: TaskContext) -> dict[str, PreparedIdentity]:
     return made
 
 
-def _material(context: TaskContext, number: int, identity: IdentityRef) -> tuple[list[PictureBytes], list[ClipFile]]:
-    """The identity's pictures and clips, fetched; which is which is told by their first bytes."""
-    pictures: list[PictureBytes] = []
-    clips: list[ClipFile] = []
+def _files(context: TaskContext, number: int, identity: IdentityRef) -> Iterator[tuple[Path, str]]:
+    """The identity's pictures and clips, fetched, each with what to call it."""
     for position, given in enumerate(identity.pictures):
         path, _ = context.fetch(given, f"picture-{number}-{position}")
-        with path.open("rb") as file:
-            moving = is_clip(file.read(HEAD_BYTES))
-        if moving:
-            clips.append(ClipFile(path, f"identity {number + 1}, file {position + 1}"))
-        else:
-            pictures.append(PictureBytes(path.read_bytes(), f"identity {number + 1}, picture {position + 1}"))
-    return pictures, clips
+        yield path, f"identity {number + 1}, file {position + 1}"
 
 
 def stored_identities(context: TaskContext) -> dict[str, PreparedIdentity]:
