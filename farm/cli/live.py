@@ -39,11 +39,11 @@ _WHO = "live"
 @click.argument("sink")
 @click.option(
     "--identity",
-    "pictures",
+    "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    metavar="FACE.jpg",
-    help="Picture of the person put in; again for more pictures of the same person.",
+    metavar="FACE.jpg|CLIP.mp4",
+    help="Picture or clip of the person put in; again for more of the same person.",
 )
 @click.option("--recipe", "recipe_name", default="swap", show_default=True, help="Recipe; none that enlarges frames.")
 @click.option("--grant", type=click.Path(path_type=Path), help="The signed consent of the person shown.")

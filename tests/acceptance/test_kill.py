@@ -11,7 +11,7 @@ import pytest
 
 from farm.api.schemas import EventOut
 from farm.sample import Sample
-from tests.acceptance.conftest import Farm, frame_hashes
+from tests.acceptance.conftest import Farm, frame_hashes, own_copy
 
 
 def service(name: str) -> Callable[[Farm], list[int]]:
@@ -47,7 +47,7 @@ VICTIMS = {
 def test_a_killed_part_loses_nothing(
     farm: Farm, sample: Sample, reference: list[tuple[Fraction, str]], tmp_path: Path, victim: str
 ) -> None:
-    job = farm.submit(sample.plate, chunk_seconds=1)
+    job = farm.submit(own_copy(sample.plate, tmp_path), chunk_seconds=1)
     rendering = 0
     for event in farm.client.events(job.id):
         rendering += is_rendering(event)

@@ -14,7 +14,7 @@ from farm.media.reader import read_plate
 from farm.provenance.label import Label
 from farm.sample import IDENTITIES, Sample, Truth
 from farm.sample.evaluate import changed_outside, may_change
-from tests.acceptance.conftest import Farm, frame_hashes
+from tests.acceptance.conftest import Farm, frame_hashes, own_copy
 from tests.acceptance.judging import judged
 
 
@@ -26,7 +26,7 @@ def packets(path: Path, kind: str) -> list[tuple[int | None, bytes]]:
 
 
 def test_the_mapped_face_changes_and_nothing_else_does(farm: Farm, sample: Sample, tmp_path: Path) -> None:
-    job = farm.finished(farm.submit(sample.plate, chunk_seconds=60))
+    job = farm.finished(farm.submit(own_copy(sample.plate, tmp_path), chunk_seconds=60))
     out = farm.download(job, "ffv1", tmp_path / "out.mkv")
     truth = Truth.load(sample.truth)
     scores = judged(out, truth)
@@ -42,7 +42,7 @@ def test_the_mapped_face_changes_and_nothing_else_does(farm: Farm, sample: Sampl
 def test_one_chunk_and_many_give_the_same_frames(
     farm: Farm, sample: Sample, reference: list[tuple[Fraction, str]], tmp_path: Path
 ) -> None:
-    job = farm.finished(farm.submit(sample.plate, chunk_seconds=0.5))
+    job = farm.finished(farm.submit(own_copy(sample.plate, tmp_path), chunk_seconds=0.5))
     assert farm.client.job(job.id).progress.chunks_total == 10
     assert frame_hashes(farm.download(job, "ffv1", tmp_path / "many.mkv")) == reference
 
@@ -57,9 +57,9 @@ def test_the_deliverable_keeps_clock_and_sound(farm: Farm, sample: Sample, tmp_p
         assert '"Label":"1"' in container.metadata["AIGC"]
 
 
-def test_plate_and_result_are_shown_while_a_chunk_renders(farm: Farm, sample: Sample) -> None:
+def test_plate_and_result_are_shown_while_a_chunk_renders(farm: Farm, sample: Sample, tmp_path: Path) -> None:
     assert farm.local.state is not None
-    job = farm.submit(sample.plate, chunk_seconds=60)
+    job = farm.submit(own_copy(sample.plate, tmp_path), chunk_seconds=60)
     url = f"{farm.local.state.url}/api/v1/jobs/{job.id}/chunks/0/preview"
     pictures = []
     while not farm.client.job(job.id).final:

@@ -99,7 +99,8 @@ def test_the_form_says_what_is_missing_and_what_the_farm_refuses(page: Page, pla
 
 
 def test_a_job_is_cancelled_from_its_page(page: Page, plate: Path, running_farm: FarmCommand) -> None:
-    submitted = running_farm("submit", plate, "--recipe", "passthrough")
+    # No worker has this tag, so that the job cannot end before the button is found.
+    submitted = running_farm("submit", plate, "--recipe", "passthrough", "--tag", "nobody-has-it")
     job_id = submitted.stdout.strip()
     page.goto(f"/jobs/{job_id}")
     page.get_by_role("button", name="Cancel").click()
