@@ -29,7 +29,10 @@ FRAMES = 2
 
 
 def compare(plate: Path, swapper: Path) -> dict[str, Any]:
-    """PSNR (dB) where either side changed a sample, and how many samples differ where the mask is 0."""
+    """PSNR (dB) where either side changed a sample, and how many samples differ where the mask is 0.
+
+    Precisions are those of a job: the landmarks' second pass, which places the swap, in single.
+    """
     nvdec.claim_primary_context()
     frames = np.stack([_joined(p) for p, _ in zip(nvdec.pictures(plate, nvdec.CPU), range(FRAMES), strict=False)])
     host, _ = _rendered(NumpyKernels(), ep.CPU, frames.copy(), swapper)
@@ -54,13 +57,16 @@ def _rendered(kernels: Kernels, provider: str, frames: Any, swapper: Path) -> tu
         network = open_bound(source, FRAMES, requested=[provider], stream=kernels.stream, threads=8)
         return Buckets([network], capacity, kernels.empty)
 
-    eye, level = weights / yunet.files["fp32"].file, weights / points.files["fp16"].file
+    eye, rough, level = (
+        weights / spec.files[precision].file
+        for spec, precision in ((yunet, "fp32"), (points, "fp16"), (points, "fp32"))
+    )
     looker = Looker(
         kernels,
         SURFACE,
         (opened(half_bytes(eye), FRAMES), yunet),
         (opened(level, FRAMES), points),
-        rough=opened(level, FRAMES),
+        rough=opened(rough, FRAMES),
     )
     found = looker.look(frames, FRAMES)
     step = SwapStep(kernels, SURFACE, opened(swapper, 32), swap)
