@@ -13,7 +13,10 @@ from farm.jobs import TaskKind, views, why
 from farm.jobs.reconcile import DeadlineWatcher
 from tests.integration.jobs.hands import Hands
 
-SOON = datetime.now(UTC) + timedelta(days=1)
+
+def tomorrow() -> datetime:
+    """Read when the test runs: tests collected long before would already be late."""
+    return datetime.now(UTC) + timedelta(days=1)
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def test_the_earliest_deadline_comes_first_within_a_priority(sessions: Sessions)
     hands = Hands(sessions)
     whenever, late, soon, urgent = (
         hands.submit(deadline=deadline, priority=priority)
-        for deadline, priority in ((None, 50), (SOON + timedelta(days=1), 50), (SOON, 50), (None, 60))
+        for deadline, priority in ((None, 50), (tomorrow() + timedelta(days=1), 50), (tomorrow(), 50), (None, 60))
     )
     assert [hands.must_claim().job.id for _ in range(4)] == [urgent, soon, late, whenever]
 
@@ -45,7 +48,7 @@ def test_chunks_of_the_job_that_is_due_go_before_those_of_an_older_one(sessions:
     hands = Hands(sessions)
     old = hands.submit()
     hands.plan(2)
-    due = hands.submit(deadline=SOON)
+    due = hands.submit(deadline=tomorrow())
     hands.plan(2)
     renders = [hands.must_claim(TaskKind.RENDER).job.id for _ in range(4)]
     assert renders == [due, due, old, old]
@@ -53,7 +56,7 @@ def test_chunks_of_the_job_that_is_due_go_before_those_of_an_older_one(sessions:
 
 def test_a_share_goes_before_a_deadline(sessions: Sessions) -> None:
     hands = Hands(sessions)
-    hands.submit(project="a", deadline=SOON)
+    hands.submit(project="a", deadline=tomorrow())
     hands.plan(3)
     hands.submit(project="b")
     hands.plan(3)
@@ -63,7 +66,7 @@ def test_a_share_goes_before_a_deadline(sessions: Sessions) -> None:
 
 def test_a_deadline_that_has_passed_is_told_once_and_said_by_why(sessions: Sessions, watcher: DeadlineWatcher) -> None:
     hands = Hands(sessions)
-    job = hands.submit(deadline=SOON)
+    job = hands.submit(deadline=tomorrow())
     assert (watcher.run_once(), told(sessions, job)) == (0, [])
     move_deadline(sessions, job, -1)
     assert (watcher.run_once(), watcher.run_once()) == (1, 0)
@@ -77,7 +80,7 @@ def test_a_deadline_that_has_passed_is_told_once_and_said_by_why(sessions: Sessi
 
 def test_a_rate_that_will_not_do_is_foreseen(sessions: Sessions, watcher: DeadlineWatcher) -> None:
     hands = Hands(sessions)
-    job = hands.submit(deadline=SOON)
+    job = hands.submit(deadline=tomorrow())
     hands.plan(20)
     done = hands.must_claim()
     hands.finish(done)

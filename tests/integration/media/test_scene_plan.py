@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -65,7 +66,7 @@ class Hands:
     def publish_plate(self, *_: Any, **__: Any) -> None: ...
     def publish_timeline(self, *_: Any, **__: Any) -> None: ...
 
-    def publish_chunk(self, lease: Lease, chunk: ChunkPlan) -> None:
+    def publish_chunk(self, lease: Lease, chunk: ChunkPlan, codecs: Sequence[str]) -> None:
         self.chunks.append(chunk)
 
 
