@@ -30,7 +30,7 @@ def test_a_cast_is_found_corrected_mapped_and_accounted_for(farm: Farm, sample: 
     client = farm.client
     job, events = waiting(farm, sample.plate)
     notes = [event.reason for event in events if event.kind == "job.cast"]
-    assert notes == ["Identity 1, picture 3 shows somebody else than the other pictures and was left out."]
+    assert notes == ["Identity 1, file 3 shows somebody else than the other pictures and was left out."]
 
     sheet = tmp_path / "sheet.png"
     told = CliRunner().invoke(command, ["cast", str(sample.plate), "-o", str(sheet), "--json"], catch_exceptions=False)
