@@ -56,7 +56,7 @@ def test_a_cast_is_found_corrected_mapped_and_accounted_for(farm: Farm, sample: 
     report = client.operate("GET", f"/jobs/{job.id}/report")
     people = {person["person"]: person for person in report["people"]}
     assert report["frames"] == len(Truth.load(sample.truth))
-    assert report["identities"][0]["left_out"] == ["identity 1, picture 3"]
+    assert report["identities"][0]["left_out"] == ["identity 1, file 3"]
     assert people["person-2"]["changed"] == 0
     changed = people["person-3"]
     assert changed["identity"] == "new"
