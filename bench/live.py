@@ -34,6 +34,7 @@ from farm.media.frame import Frame
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.sample import IDENTITIES, generate, portrait_picture
+from tests.services import free_port
 
 WIDTH, HEIGHT, RATE = 640, 360, 25
 BUDGET_MS = 400
@@ -90,8 +91,8 @@ def _goals(runs: dict[str, Run]) -> dict[str, Goal]:
 
 
 def _run(frames: Sequence[Frame], seconds: float, work: Path, relay: Any) -> Run:
-    near = f"rtmp://127.0.0.1:{_free(socket.SOCK_STREAM)}/live/key"
-    far = f"srt://127.0.0.1:{_free(socket.SOCK_DGRAM)}"
+    near = f"rtmp://127.0.0.1:{free_port(socket.SOCK_STREAM)}/live/key"
+    far = f"srt://127.0.0.1:{free_port(socket.SOCK_DGRAM)}"
     run = Run()
     with ExitStack() as running:
         receiver = _kept(running, _receiver(far))
@@ -175,12 +176,6 @@ def _read(receiver: subprocess.Popen[bytes], delays: list[int]) -> None:
 
 def _now() -> int:
     return round(time.time() * 1000) % (1 << 40)
-
-
-def _free(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def _kept(running: ExitStack, process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:

@@ -21,8 +21,8 @@ _RUNNING = re.compile(rb"Running on (http://127\.0\.0\.1:\d+)")
 CREDENTIALS = ("test", "test")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 

@@ -107,9 +107,8 @@ class Program:
     """
 
     def __init__(self, arguments: Sequence[str], *, stdin: bool = False, stdout: bool = False) -> None:
-        command = [program(), "-hide_banner", "-nostats", "-loglevel", "warning", *arguments]
         self._process = subprocess.Popen(
-            command,
+            _command(arguments),
             bufsize=0,
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE if stdout else subprocess.DEVNULL,
@@ -148,6 +147,10 @@ class Program:
             self._process.stdout.close()
 
 
+def _command(arguments: Sequence[str]) -> list[str]:
+    return [program(), "-hide_banner", "-nostats", "-loglevel", "warning", *arguments]
+
+
 def _buffered(stream: IO[bytes]) -> IO[bytes]:
     return io.BufferedReader(cast(io.RawIOBase, stream))
 
@@ -166,9 +169,8 @@ def run(
     the program is killed. `hide` are paths that must not be named in errors. Raises FarmError with the program's last
     words when it fails, InfrastructureError when it did nothing for one to two times `stall_seconds`.
     """
-    command = [program(), "-hide_banner", "-nostats", "-loglevel", "warning", *arguments]
     stdin = subprocess.PIPE if feed is not None else subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(_command(arguments), stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None  # noqa: S101 - it was asked for
     tail, watch = Tail(process.stderr), _Watch(process, stall_seconds)
     try:

@@ -57,7 +57,6 @@ class LiveOutput:
         self._program = Program(sink_arguments(end, rate=rate, metadata=metadata or {}), stdin=True)
         self._facts = facts
         self._last: int | None = None
-        self.written = 0
         options = {"flush_packets": "1", "max_interleave_delta": "1"}
         self._container: Any = av.open(_Write(self._program.stdin), "w", format="nut", options=options)
         self._video: Any = self._container.add_stream("rawvideo", rate=round(rate) or 25)
@@ -99,7 +98,6 @@ class LiveOutput:
         except (av.error.FFmpegError, OSError) as error:
             _, words = self._program.finish(_END_SECONDS)
             raise self._broken(words) from error
-        self.written += 1
 
     def _broken(self, words: str) -> FarmError:
         said = words.replace(self._end.address, self._end.name)

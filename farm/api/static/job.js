@@ -2,28 +2,9 @@
 (() => {
   const root = document.getElementById("job");
   const api = "/api/v1/jobs/" + encodeURIComponent(root.dataset.id);
-  const byId = (id) => document.getElementById(id);
+  const { byId, number, words, text, element, duration } = farmPage;
   const SHOWN_EVENTS = 200, SHOWN_PREVIEWS = 4;
-  const number = new Intl.NumberFormat();
   let busy = false, again = false, final = false, newest = 0;
-
-  const words = (state) => state.replaceAll("_", " ");
-  const text = (id, value) => { if (byId(id).textContent !== value) byId(id).textContent = value; };
-
-  function element(name, content, className) {
-    const made = document.createElement(name);
-    if (content !== undefined) made.textContent = content;
-    if (className) made.className = className;
-    return made;
-  }
-
-  function duration(seconds) {
-    if (seconds === null || seconds === undefined) return "–";
-    const s = Math.round(seconds);
-    if (s < 60) return s + " s";
-    if (s < 3600) return Math.floor(s / 60) + " min " + (s % 60) + " s";
-    return Math.floor(s / 3600) + " h " + Math.floor((s % 3600) / 60) + " min";
-  }
 
   function size(bytes) {
     const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -19,6 +19,7 @@ from farm.media.ffmpeg import program
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.sample import IDENTITIES, generate, portrait_picture
+from tests.services import free_port
 
 LIVE = (sys.executable, "-c", "from farm.cli import main; raise SystemExit(main())", "live")
 
@@ -44,12 +45,6 @@ def ended(process: subprocess.Popen[str]) -> dict[str, object]:
     assert process.returncode == 0, err
     report: dict[str, object] = json.loads(out.splitlines()[-1])
     return report
-
-
-def free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def test_a_face_is_replaced_under_the_label_and_the_sound_goes_along(clip: Path, tmp_path: Path) -> None:
