@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.face_jobs import open_job
+from bench.peer_steps import faces_in, laid_back
 from farm.faces.ahead import ahead
-from farm.faces.detect import decode, suppress
 from farm.faces.geometry import ARCFACE_112, apply, crop_around, five_points, invert, similarity
 from farm.faces.neural_identity import with_sources
 from farm.faces.neural_masks import box_mask
@@ -68,7 +68,7 @@ class Peer:
         """One BGR picture with its faces swapped."""
         for _ in range(_CHECKSUMS):
             zlib.crc32(picture.data)
-        for box, eyes in self._faces(picture):
+        for box, eyes in faces_in(picture, self._detector, self._names):
             size = float(max(box[2] - box[0], box[3] - box[1]))
             affine = crop_around((box[:2] + box[2:]) / 2, size * 1.5, float(np.arctan2(eyes[1], eyes[0])), 256)
             crop = cv2.warpAffine(picture, affine, (256, 256), borderMode=cv2.BORDER_REPLICATE)
@@ -81,17 +81,6 @@ class Peer:
             picture = self._swapped(picture, five)
         return picture
 
-    def _faces(self, picture: Picture) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        height, width = picture.shape[:2]
-        factor = 640 / max(height, width)
-        small = cv2.resize(picture, (round(width * factor), round(height * factor)))
-        square = np.zeros((640, 640, 3), np.uint8)
-        square[: small.shape[0], : small.shape[1]] = small
-        tensor = np.ascontiguousarray(square.transpose(2, 0, 1)[None], np.float32)
-        outputs = dict(zip(self._names, self._detector.run(None, {"input": tensor}), strict=True))
-        box, five, score = decode(outputs, 0.6)
-        return [(box[i] / factor, (five[i, 1] - five[i, 0]) / factor) for i in suppress(box, score)]
-
     def _swapped(self, picture: Picture, five: NDArray[np.float64]) -> Picture:
         side = _SIDE
         affine = similarity(five, template("arcface_128", side))
@@ -99,18 +88,7 @@ class Peer:
         tensor = np.ascontiguousarray(crop[None, :, :, ::-1].transpose(0, 3, 1, 2) / 255, np.float32)
         output = self._swapper.run(None, {"target": tensor, "source": self._source})[0][0]
         made = np.asarray(output.transpose(1, 2, 0).clip(0, 1)[:, :, ::-1] * 255, np.float32)
-        back = invert(affine)
-        corners = apply(back, np.array([[0, 0], [side, 0], [side, side], [0, side]], np.float64))
-        low = np.clip(np.floor(corners.min(axis=0)).astype(int), 0, None)
-        high = np.minimum(np.ceil(corners.max(axis=0)).astype(int), picture.shape[1::-1])
-        area = (int(high[0] - low[0]), int(high[1] - low[1]))
-        back[:, 2] -= low
-        mask = cv2.warpAffine(self._mask, back, area).clip(0, 1)[..., None]
-        laid = cv2.warpAffine(made, back, area, borderMode=cv2.BORDER_REPLICATE)
-        result = picture.copy()
-        region = result[low[1] : high[1], low[0] : high[0]].astype(np.float64)
-        result[low[1] : high[1], low[0] : high[0]] = (region * (1 - mask) + laid * mask).astype(np.uint8)
-        return result
+        return laid_back(picture, made, affine, self._mask)
 
 
 def ratio(plate: Path, models: Models, *, frames: int, repeats: int = 3) -> tuple[float, float]:
