@@ -1,4 +1,7 @@
-"""/api/v1/jobs/<id>/cast and /report: the people of a plate, corrected by hand, and what became of their faces."""
+"""/api/v1/jobs/<id>/cast and /report: the people of a plate, corrected by hand, and what became of their faces.
+
+What is done here is done the same for the job's page (`farm.api.pages`).
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,12 @@ from farm.api.openapi import Answers, problems
 from farm.api.operating import body
 from farm.api.schemas import CastOut, JobOut, MergeIn, SplitIn
 from farm.api.services import CastRecord, Services, services
+from farm.api.submission import check_mapping
 from farm.errors import ConflictError, FarmError, NotFoundError
 from farm.faces.cast_edit import merge_members, split_member
 from farm.faces.cast_sheet import contact_sheet, describe_members
 from farm.faces.identity import PreparedIdentity
+from farm.faces.mapping import MappingRequest
 from farm.faces.member import Cast, CastMember
 from farm.media.facts import PlateFacts
 from farm.store import keys
@@ -59,6 +64,11 @@ def _picture(media_type: str) -> Answers:
     responses=problems(404, 409, 503),
 )
 def get_cast(job_id: str) -> CastOut:
+    return people_of(job_id)
+
+
+def people_of(job_id: str) -> CastOut:
+    """The job's cast. ConflictError while it is not known."""
     found = _found(job_id)
     return CastOut(
         job=job_id,
@@ -100,11 +110,15 @@ def get_appearance(job_id: str, number: int) -> Response:
     responses=problems(404, 409, 422, 503),
 )
 def merge_cast(job_id: str) -> JobOut:
-    asked = body(MergeIn)
+    merge(job_id, body(MergeIn))
+    return services().ledger.job(job_id)
+
+
+def merge(job_id: str, asked: MergeIn) -> None:
+    """Make members one, in the store and the ledger. ConflictError once the mapping is decided."""
     found = _editable(job_id)
     others = ", ".join(asked.others)
     _replace(job_id, found, merge_members(found.cast, asked.into, asked.others), f"{others} became {asked.into}.")
-    return services().ledger.job(job_id)
 
 
 @bp.post("/<job_id>/cast/split")
@@ -115,11 +129,23 @@ def merge_cast(job_id: str) -> JobOut:
     responses=problems(404, 409, 422, 503),
 )
 def split_cast(job_id: str) -> JobOut:
-    asked = body(SplitIn)
+    split(job_id, body(SplitIn))
+    return services().ledger.job(job_id)
+
+
+def split(job_id: str, asked: SplitIn) -> None:
+    """Make a new member of some appearances. ConflictError once the mapping is decided."""
     found = _editable(job_id)
     cast, fresh = split_member(found.cast, asked.member, asked.appearances)
     _replace(job_id, found, cast, f"{len(asked.appearances)} appearances of {asked.member} became {fresh}.")
-    return services().ledger.job(job_id)
+
+
+def decide(job_id: str, mapping: MappingRequest) -> None:
+    """Decide who becomes whom. InputError for a name that there is not, ConflictError where nobody waits for it."""
+    ledger = services().ledger
+    record = ledger.cast(job_id)
+    check_mapping(mapping, record.labels, record.members)
+    ledger.choose_mapping(job_id, mapping.model_dump(mode="json"))
 
 
 @bp.get("/<job_id>/report")
@@ -131,6 +157,11 @@ def split_cast(job_id: str) -> JobOut:
     responses=problems(404, 503),
 )
 def get_report(job_id: str) -> ReportOut:
+    return account_of(job_id)
+
+
+def account_of(job_id: str) -> ReportOut:
+    """The job's account so far. NotFoundError while nothing is known of the plate."""
     found = services()
     record = found.ledger.cast(job_id)
     if record.facts is None:

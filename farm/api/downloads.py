@@ -25,7 +25,10 @@ objects = Blueprint("objects", __name__)
 BLOCK = 1 << 20
 _SAFE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
-_PICTURE: Answers = {200: {"description": "The newest picture", "content": {"image/jpeg": {}}}}
+_PICTURE: Answers = {
+    200: {"description": "The newest picture", "content": {"image/jpeg": {}}},
+    204: {"description": "No picture at the moment"},
+}
 _FILE_ANSWERS: Answers = {
     200: {"description": "The file", "content": {"application/octet-stream": {}}},
     206: {"description": "A part of the file", "content": {"application/octet-stream": {}}},
@@ -47,8 +50,8 @@ def download(job_id: str, name: str) -> ResponseReturnValue:
 @bp.get("/<job_id>/chunks/<int:position>/preview")
 @bp.doc(
     summary="What the render of a chunk looks like right now",
-    description="Plate and result side by side, about once a second; 404 while none is rendered.",
-    responses={**_PICTURE, **problems(404, 503)},
+    description="Plate and result side by side, about once a second; 204 while none is rendered.",
+    responses=_PICTURE | problems(404, 503),
 )
 def preview(job_id: str, position: int) -> Response:
     found = services()
@@ -56,9 +59,8 @@ def preview(job_id: str, position: int) -> Response:
     try:
         picture = found.store.get_bytes(keys.preview(job_id, position))
     except NotFoundError:
-        raise NotFoundError(
-            "The chunk has no preview at the moment.", where="preview", do="Ask again while it is being rendered."
-        ) from None
+        # Most chunks have none most of the time: a page that asks each second must not fill its console with errors.
+        return Response(status=204, headers={"Cache-Control": "no-store"})
     return Response(picture, content_type="image/jpeg", headers={"Cache-Control": "no-store"})
 
 

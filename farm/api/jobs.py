@@ -10,9 +10,11 @@ from flask import Response, request, url_for
 from pydantic import ValidationError
 from werkzeug.datastructures import FileStorage
 
+from farm.api.casting import decide
 from farm.api.intake import FarmRequest, Intake, Received
 from farm.api.live import BATCH, Closing, stream
 from farm.api.openapi import Answers, problems
+from farm.api.operating import body
 from farm.api.schemas import (
     DEFAULT_LABEL,
     LABEL,
@@ -26,7 +28,7 @@ from farm.api.schemas import (
 )
 from farm.api.services import Services, services
 from farm.api.sources import fetch_parcel
-from farm.api.submission import Parcel, Submission, check_mapping
+from farm.api.submission import Parcel, Submission
 from farm.errors import InputError
 from farm.faces.mapping import MappingRequest
 
@@ -117,19 +119,8 @@ for _name, _summary in COMMANDS.items():
     responses=problems(404, 409, 422, 503),
 )
 def choose_mapping(job_id: str) -> JobOut:
-    ledger = services().ledger
-    try:
-        mapping = MappingRequest.model_validate_json(request.get_data())
-    except ValidationError as error:
-        raise InputError(
-            f"It is not valid: {error.errors(include_input=False)[0]['msg']}.",
-            where="mapping",
-            do="See /api/v1/openapi.json.",
-        ) from None
-    record = ledger.cast(job_id)
-    check_mapping(mapping, record.labels, record.members)
-    ledger.choose_mapping(job_id, mapping.model_dump(mode="json"))
-    return ledger.job(job_id)
+    decide(job_id, body(MappingRequest))
+    return services().ledger.job(job_id)
 
 
 @bp.get("/<job_id>/events")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 from apiflask import APIBlueprint
 from flask import current_app, request
@@ -53,8 +54,17 @@ def operations() -> Operations:
 
 def body(model: type[M]) -> M:
     """The request's JSON body, "" standing for {}. InputError says which field is wrong."""
+    return _told(lambda: model.model_validate_json(request.get_data() or b"{}"))
+
+
+def checked(model: type[M], fields: Mapping[str, Any]) -> M:
+    """What a page's form says. InputError says which field is wrong."""
+    return _told(lambda: model.model_validate(fields))
+
+
+def _told(read: Callable[[], M]) -> M:
     try:
-        return model.model_validate_json(request.get_data() or b"{}")
+        return read()
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in wrong["loc"]) or "body"

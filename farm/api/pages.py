@@ -1,22 +1,30 @@
-"""The plain pages: submission, a job, an attempt's log, the operators' view; and where a token is asked for."""
+"""The plain pages: submission, a job and its people, an attempt's log, the operators' view, and the login."""
 
 from __future__ import annotations
 
-from typing import cast
+from contextlib import suppress
+from typing import Any, cast
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from farm import __version__
+from farm.api import casting
 from farm.api.attempts import find_attempt
 from farm.api.guard import COOKIE, Guard
+from farm.api.operating import checked
 from farm.api.recipes import offered
-from farm.api.schemas import JobQuery
+from farm.api.schemas import JobQuery, MergeIn, SplitIn
 from farm.api.services import services
+from farm.errors import ConflictError, FarmError
+from farm.faces.mapping import MappingMode, MappingRequest
 from farm.media.deliverables import deliverable, names
 from farm.provenance.consent import STATEMENT
 
 bp = Blueprint("pages", __name__)
+
+_BECOMES = "becomes."
+"""Before a cast member's id: the field that says who they become."""
 
 _POLICY = "; ".join(
     (
@@ -62,7 +70,59 @@ def home() -> str:
 def job(job_id: str) -> str:
     found = services()
     view = found.ledger.job(job_id)
-    return render_template("job.html", version=__version__, job=view)
+    return render_template("job.html", version=__version__, job=view, **_people(job_id))
+
+
+@bp.get("/jobs/<job_id>/people")
+def people(job_id: str) -> str:
+    """The part of a job's page that shows its people, by itself: empty while they are not known."""
+    return render_template("people.html", job=services().ledger.job(job_id), **_people(job_id))
+
+
+@bp.post("/jobs/<job_id>/people/merge")
+def merge(job_id: str) -> ResponseReturnValue:
+    form = request.form
+    casting.merge(job_id, checked(MergeIn, {"into": form.get("into"), "others": form.getlist("other")}))
+    return _back_to_people(job_id)
+
+
+@bp.post("/jobs/<job_id>/people/split")
+def split(job_id: str) -> ResponseReturnValue:
+    form = request.form
+    casting.split(job_id, checked(SplitIn, {"member": form.get("member"), "appearances": form.getlist("appearance")}))
+    return _back_to_people(job_id)
+
+
+@bp.post("/jobs/<job_id>/people/mapping")
+def decide(job_id: str) -> ResponseReturnValue:
+    """Either everybody becomes one identity, or each person the one chosen beside them, if any."""
+    form = request.form
+    everyone = form.get("everyone")
+    chosen = {name.removeprefix(_BECOMES): label for name, label in form.items() if name.startswith(_BECOMES) and label}
+    asked = (
+        {"mode": MappingMode.ALL, "identity": everyone}
+        if everyone
+        else {"mode": MappingMode.CAST, "assignments": chosen}
+    )
+    casting.decide(job_id, checked(MappingRequest, asked))
+    return _back_to_people(job_id)
+
+
+def _people(job_id: str) -> dict[str, Any]:
+    """What `people.html` shows: the cast, and what became of each person so far; nothing where it is not known."""
+    try:
+        found = casting.people_of(job_id)
+    except ConflictError:
+        return {"people": None}
+    accounts = {}
+    if not found.editable:
+        with suppress(FarmError):  # an account that cannot be made now is left out, the people are shown
+            accounts = {person.person: person for person in casting.account_of(job_id).people}
+    return {"people": found, "accounts": accounts, "becomes": _BECOMES}
+
+
+def _back_to_people(job_id: str) -> ResponseReturnValue:
+    return redirect(url_for("pages.job", job_id=job_id, _anchor="people"), 303)
 
 
 @bp.get("/jobs/<job_id>/attempts/<attempt_id>")

@@ -18,6 +18,7 @@
     if (size) picked.max_bytes = Math.round(Number(size) * 1e6);
     const face = byId("face").value;
     if (face) picked.identities = [{ face: Number(face) }];
+    if (byId("choose").checked) picked.choose_mapping = true;
     const grant = byId("grant").value.trim();
     if (grant) picked.consent = { level: "A1", grant_sha256: grant };
     return picked;

@@ -119,6 +119,22 @@
     return item;
   }
 
+  let shownPeople = null;
+
+  // The people's part comes from the farm as it is, and anew when somebody was corrected or mapped, or more is rendered.
+  async function showPeople(job) {
+    const told = JSON.stringify([job.cast, job.state === "awaiting_cast", job.progress.chunks_done, job.final]);
+    const first = shownPeople === null, box = byId("people");
+    if (told === shownPeople || (!first && box.contains(document.activeElement))) return;
+    shownPeople = told;
+    if (first && box.firstElementChild && job.state === "awaiting_cast") return;
+    const answer = await fetch(`/jobs/${encodeURIComponent(root.dataset.id)}/people`);
+    if (!answer.ok) { shownPeople = ""; return; }
+    const open = [...box.querySelectorAll("details[open]")].map((part) => part.closest("li").id);
+    box.innerHTML = await answer.text();
+    for (const id of open) byId(id)?.querySelector("details")?.setAttribute("open", "");
+  }
+
   const SHOWN_ATTEMPTS = 50;
 
   function showAttempts(attempts) {
@@ -141,7 +157,11 @@
     busy = true;
     try {
       const [job, chunks, attempts] = await Promise.all(["", "/chunks", "/attempts?limit=100"].map((part) => fetch(api + part)));
-      if (job.ok) showJob(await job.json());
+      if (job.ok) {
+        const told = await job.json();
+        showJob(told);
+        if (told.cast) await showPeople(told);
+      }
       if (chunks.ok) {
         const items = (await chunks.json()).items;
         showChunks(items);

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from farm.sample import generate
+from farm.sample import IDENTITIES, Sample, generate, portrait_picture
 from tests.acceptance.api.conftest import FarmCommand
+from tests.acceptance.conftest import own_copy
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -28,8 +29,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, running_farm: FarmCommand) -> Iterator[Page]:
-    """A page on a phone; a script error or a blocked resource fails the test."""
+def expected() -> set[int]:
+    """Statuses of errors that a test provokes; it adds them."""
+    return set()
+
+
+@pytest.fixture
+def page(browser: Browser, running_farm: FarmCommand, expected: set[int]) -> Iterator[Page]:
+    """A page on a phone; a script error, or anything that was asked for and is not there, fails the test."""
     context = browser.new_context(viewport={"width": 390, "height": 844}, base_url=running_farm.url)
     page = context.new_page()
     errors: list[str] = []
@@ -37,7 +44,7 @@ def page(browser: Browser, running_farm: FarmCommand) -> Iterator[Page]:
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     yield page
     context.close()
-    assert [error for error in errors if "Failed to load resource" not in error] == []
+    assert [error for error in errors if not any(f"status of {code} " in error for code in expected)] == []
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +87,10 @@ def test_a_job_from_the_form_to_the_file(page: Page, plate: Path, tmp_path: Path
     expect(page.locator(".jobs")).to_contain_text('<b>Reel</b> & "more"')
 
 
-def test_the_form_says_what_is_missing_and_what_the_farm_refuses(page: Page, plate: Path, tmp_path: Path) -> None:
+def test_the_form_says_what_is_missing_and_what_the_farm_refuses(
+    page: Page, plate: Path, tmp_path: Path, expected: set[int]
+) -> None:
+    expected.add(422)
     page.goto("/")
     problem = page.get_by_role("alert")
     send = page.get_by_role("button", name="Submit")
@@ -109,11 +119,59 @@ def test_a_job_is_cancelled_from_its_page(page: Page, plate: Path, running_farm:
     assert running_farm.data("job", job_id)["state"] == "cancelled"
 
 
-def test_a_job_that_does_not_exist_is_a_page_too(page: Page) -> None:
+def test_a_job_that_does_not_exist_is_a_page_too(page: Page, expected: set[int]) -> None:
+    expected.add(404)
     answer = page.goto("/jobs/01NOTHING")
     assert answer is not None
     assert answer.status == 404
     expect(page.get_by_role("heading", level=1)).to_have_text("Not Found")
+
+
+def test_people_are_corrected_and_mapped_on_the_jobs_page(
+    page: Page, browser: Browser, sample: Sample, running_farm: FarmCommand, tmp_path: Path
+) -> None:
+    plate, face = own_copy(sample.plate, tmp_path), tmp_path / "face.png"
+    face.write_bytes(portrait_picture(IDENTITIES[1]).read_bytes())
+    page.goto("/")
+    page.get_by_label("Plate").set_input_files(plate)
+    page.get_by_label("Identity", exact=True).set_input_files(face)
+    page.get_by_label("Let me choose").check()
+    page.get_by_label("The submitter states").check()
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_url("**/jobs/*")
+    expect(page.get_by_role("status")).to_have_text("awaiting cast", timeout=PATIENCE)
+    person = page.get_by_role("listitem", name="person-1")
+    expect(person).to_contain_text("s on screen", timeout=PATIENCE)
+    loaded = "(picture) => picture.complete && picture.naturalWidth > 0"
+    assert person.get_by_role("img").first.evaluate(loaded)
+    assert fits(page)
+
+    # By keyboard alone, with scripts.
+    page.get_by_label("person-2 is the same person as").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".people > li")).to_have_count(1, timeout=PATIENCE)
+
+    # Without scripts at all.
+    plain = browser.new_context(java_script_enabled=False, base_url=running_farm.url).new_page()
+    plain.goto(page.url)
+    plain.locator("summary").click()
+    plain.get_by_role("checkbox").last.check()
+    plain.get_by_role("button", name="are somebody else").click()
+    expect(plain.locator(".people > li")).to_have_count(2)
+    expect(page.locator(".people > li")).to_have_count(2, timeout=PATIENCE)  # the other page hears of it
+    plain.get_by_label("person-3 becomes").select_option("identity")
+    plain.get_by_role("button", name="Render").click()
+    expect(plain.get_by_role("listitem", name="person-3")).to_contain_text("Becomes identity")
+    plain.context.close()
+
+    expect(page.get_by_role("listitem", name="person-3")).to_contain_text("Becomes identity", timeout=PATIENCE)
+    expect(page.get_by_role("listitem", name="person-1")).to_contain_text("Stays untouched")
+    expect(page.get_by_role("button", name="Merge person-1")).to_have_count(0)
+    lines = page.locator("#events time").evaluate_all("all => all.map((time) => time.getClientRects().length)")
+    assert set(lines) == {1}
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("status")).to_have_text("cancelled", timeout=PATIENCE)
 
 
 def test_an_operator_sees_the_farm_and_holds_a_job(page: Page, plate: Path, running_farm: FarmCommand) -> None:

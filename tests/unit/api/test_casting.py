@@ -152,3 +152,43 @@ def test_a_plate_without_people_has_a_sheet_that_says_so(api: FlaskClient, servi
     services.store.put_bytes(keys.cast(job), Cast((), 12).to_bytes())
     assert api.get(f"/api/v1/jobs/{job}/cast/sheet.png").status_code == 200
     assert members(api, job) == {}
+
+
+def test_the_jobs_page_has_its_people_with_forms_that_need_no_script(api: FlaskClient, job: str) -> None:
+    page = api.get(f"/jobs/{job}").text
+    assert 'id="people-title"' in page
+    assert f'src="/api/v1/jobs/{job}/cast/person-1.jpg' in page
+    assert "6.0 s on screen" in page
+    assert "<option>identity</option>" in page
+    part = api.get(f"/jobs/{job}/people").text
+    assert part.strip().startswith("<section")
+    assert part.strip() in page
+
+    merged = api.post(f"/jobs/{job}/people/merge", data={"into": "person-2", "other": "person-3"})
+    assert (merged.status_code, merged.location) == (303, f"/jobs/{job}#people")
+    split = api.post(f"/jobs/{job}/people/split", data={"member": "person-1", "appearance": ["2"]})
+    assert split.status_code == 303
+    assert members(api, job) == {"person-2": [3, 4], "person-1": [1], "person-4": [2]}
+
+
+def test_who_becomes_whom_is_decided_on_the_page(api: FlaskClient, ledger: FakeLedger, job: str) -> None:
+    nobody = api.post(f"/jobs/{job}/people/mapping", data={"becomes.person-1": "", "everyone": ""})
+    assert (nobody.status_code, "needs &#39;assignments&#39;" in nobody.text) == (422, True)
+    told = api.post(f"/jobs/{job}/people/mapping", data={"becomes.person-1": "", "becomes.person-2": "identity"})
+    assert told.status_code == 303
+    assert "'assignments': {'person-2': 'identity'}" in ledger.log[job][-1].reason
+    late = api.post(f"/jobs/{job}/people/split", data={"member": "person-1", "appearance": ["2"]})
+    assert (late.status_code, "The mapping is decided" in late.text) == (409, True)
+
+
+def test_everybody_may_become_one_identity(api: FlaskClient, ledger: FakeLedger, job: str) -> None:
+    told = api.post(f"/jobs/{job}/people/mapping", data={"becomes.person-1": "", "everyone": "identity"})
+    assert told.status_code == 303
+    assert "'mode': 'all', 'identity': 'identity'" in ledger.log[job][-1].reason
+
+
+def test_the_page_of_a_job_without_a_cast_shows_no_people(api: FlaskClient) -> None:
+    job_id = upload(api).json["id"]
+    assert "people-title" not in api.get(f"/jobs/{job_id}").text
+    assert api.get(f"/jobs/{job_id}/people").text.strip() == ""
+    assert api.get("/jobs/nothing/people").status_code == 404
