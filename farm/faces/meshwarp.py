@@ -20,7 +20,6 @@ from farm.faces.geometry import HeadPose, head_pose, placement
 from farm.faces.hands import Hand
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mesh import INNER_LIPS, LEFT_EYE, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
-from farm.faces.neural_look import brightest
 from farm.faces.texture import (
     SIZE,
     Mask,
@@ -35,6 +34,7 @@ from farm.faces.texture import (
 from farm.faces.views import clipped
 from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
+from farm.media.tonemap import tone_map_of
 
 _MIN_STRENGTH = 0.02
 _LIGHT_SIDE = 64
@@ -127,7 +127,10 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     both = np.vstack([moved[:VERTICES, :2], target.points[:VERTICES, :2]])
     box = clipped(frame, np.concatenate([both.min(axis=0), both.max(axis=0)]), margin=2)
     origin = np.array(box[:2], np.float64)
-    canvas = _Canvas.of(region_to_rgb(frame, box), moved - [*origin, 0], target.points - [*origin, 0])
+    region, tones = region_to_rgb(frame, box), tone_map_of(frame.colour)
+    canvas = _Canvas.of(
+        region if tones.plain else tones.seen(region), moved - [*origin, 0], target.points - [*origin, 0]
+    )
     skin = _light(target, identity, settings).fall_on(canvas, identity.detail)
     plate = canvas.displaced_plate()
     skin = _with_grain(skin, plate, canvas, identity, settings.grain)
@@ -142,7 +145,8 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
         return None
     mask = np.asarray(whole * np.float32(strength), np.float32)
     mask[mask < 1 / 512] = 0
-    paste_rgb(frame, box, np.clip(face, 0, brightest(frame.colour, canvas.rgb)), mask)
+    made = np.clip(face, 0, 1)
+    paste_rgb(frame, box, made if tones.plain else tones.back(made, region), mask)
     return Patch(box, mask)
 
 

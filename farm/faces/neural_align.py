@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.geometry import Affine, apply, compose, invert, scale_of, similarity
-from farm.faces.neural_look import Floats, Look
 from farm.inference.templates import template
 from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
+from farm.media.tonemap import Floats, ToneMap
 
 Box = tuple[int, int, int, int]
 
@@ -52,7 +52,7 @@ class Aligned:
         return warped(values, self.affine, (self.side, self.side), border=cv2.BORDER_CONSTANT)
 
 
-def aligned(frame: Frame, five: NDArray[np.floating], name: str, side: int, look: Look) -> Aligned | None:
+def aligned(frame: Frame, five: NDArray[np.floating], name: str, side: int, look: ToneMap) -> Aligned | None:
     """The face with these five points (frame pixels) on template `name` at `side` pixels.
 
     None where nothing of the crop lies in the frame, or the points are no face's.

@@ -13,10 +13,10 @@ from farm.faces import hands
 from farm.faces.mesh import OUTER_LIPS, VERTICES, canonical_mesh
 from farm.faces.meshwarp import Target
 from farm.faces.neural_align import Box
-from farm.faces.neural_look import Floats
 from farm.faces.neural_masks import Mask, Occluder, Regions, box_mask, combined, eroded_blur
 from farm.faces.neural_settings import Area, MaskSettings
 from farm.faces.neural_source import Loads
+from farm.media.tonemap import Floats
 
 _NOSE_TIP, _UNDER_NOSE = 4, 2
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.neural_contract import check_contract
-from farm.faces.neural_look import Floats, look_of
 from farm.faces.neural_processors import Shrunk
 from farm.faces.neural_settings import RestoreSettings, UpscaleSettings
 from farm.faces.neural_source import Loads
 from farm.faces.neural_upscale import Upscaler
 from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
+from farm.media.tonemap import Floats, tone_map_of
 
 
 class FrameProcessor(Protocol):
@@ -42,7 +42,7 @@ class FrameUpscale:
 
     def apply(self, frame: Frame) -> tuple[Frame, bool]:
         """A new, larger frame; enlarged by interpolation where the network gives nothing usable."""
-        look = look_of(frame.colour)
+        look = tone_map_of(frame.colour)
         rgb = region_to_rgb(frame, (0, 0, frame.width, frame.height))
         large = self._upscaler.upscale_or_none(look.seen(rgb))
         size = (frame.width * self.scale, frame.height * self.scale)
@@ -75,7 +75,7 @@ class FrameRestore:
 
     def apply(self, frame: Frame) -> tuple[Frame, bool]:
         """The same frame, changed in place; left as it was where the network gives nothing usable."""
-        look = look_of(frame.colour)
+        look = tone_map_of(frame.colour)
         box = (0, 0, frame.width, frame.height)
         rgb = region_to_rgb(frame, box)
         made = self._shrunk.picture(look.seen(rgb))

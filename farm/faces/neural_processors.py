@@ -18,7 +18,6 @@ from farm.faces.neural_align import Aligned, aligned, lay_back
 from farm.faces.neural_contract import check_contract
 from farm.faces.neural_cover import Cover
 from farm.faces.neural_identity import Source, plate_face, prepared_source, source_key
-from farm.faces.neural_look import Floats, look_of
 from farm.faces.neural_restore import Restored, Restorer
 from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings
 from farm.faces.neural_source import Loads
@@ -27,6 +26,7 @@ from farm.faces.neural_upscale import Upscaler
 from farm.faces.report import Outcome
 from farm.inference.spec import ModelSpec, Task
 from farm.media.frame import Frame
+from farm.media.tonemap import Floats, tone_map_of
 
 Done = tuple[Outcome, Patch | None]
 
@@ -52,7 +52,7 @@ class NeuralSwap:
         strength = self._settings.strength * believable(target.pose, self._pose)
         if strength <= 0:
             return Outcome.TOO_SIDEWAYS, None
-        look = look_of(frame.colour)
+        look = tone_map_of(frame.colour)
         five = five_points(target.points)
         face = aligned(frame, five, self._swapper.template, self._side, look)
         if face is None:
@@ -93,7 +93,7 @@ class FaceRestore:
         """Restore the face `target`, in place."""
         if target.size < self._settings.smallest:
             return Outcome.TOO_SMALL, None
-        look = look_of(frame.colour)
+        look = tone_map_of(frame.colour)
         face = aligned(frame, five_points(target.points), self._restore.template, self._restore.side, look)
         if face is None:
             return Outcome.TOO_SMALL, None

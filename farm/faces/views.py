@@ -25,6 +25,7 @@ from farm.media.colour import region_to_rgb, upright_preview
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.media.preview import shown_size
+from farm.media.tonemap import tone_map_of
 from farm.recipe import DetectorSpec
 
 PREVIEW = 1280
@@ -48,9 +49,9 @@ class FaceView:
     ----------
     box: float64[4]; points: float64[478, 3]: coded pixels of the frame (z in the same scale, smaller is nearer).
     score, presence: what the detector and the landmarker say, 0..1.
-    texture, skin: the unrolled face in the plate's own display-referred RGB, and where it is bare skin; without
-        elements where no processor of the recipe asks for them. iris: float32[3] RGB of the irises, None where the eyes
-        do not show it.
+    texture, skin: the unrolled face in display-referred RGB (BT.709 where the plate is HDR or wide), and where it is
+        bare skin; without elements where no processor of the recipe asks for them. iris: float32[3] RGB of the irises,
+        None where the eyes do not show it.
     hands: hands seen near this face. embedding: where one was made.
     crowded: another face is so near that the two may be mistaken for one another.
     starts: the embedding was made because no face of the frame before continues here.
@@ -273,9 +274,10 @@ def clipped(frame: Frame, box: NDArray[np.floating], *, margin: float) -> Box:
 
 
 def _region(frame: Frame, box: NDArray[np.float64]) -> tuple[Texture, NDArray[np.float64]]:
-    """RGB 0..1 of the frame in `box` and its upper left corner (x, y)."""
+    """RGB 0..1 of the frame in `box` as models see it, and its upper left corner (x, y)."""
     whole = clipped(frame, box, margin=0.0)
-    return region_to_rgb(frame, whole), np.array(whole[:2], np.float64)
+    rgb, tones = region_to_rgb(frame, whole), tone_map_of(frame.colour)
+    return rgb if tones.plain else tones.seen(rgb), np.array(whole[:2], np.float64)
 
 
 def extent(points: NDArray[np.float64]) -> NDArray[np.float64]:

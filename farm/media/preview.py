@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import cv2
@@ -12,19 +11,17 @@ from numpy.typing import NDArray
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.media.matrices import coding_of
+from farm.media.tonemap import tone_map_of
 
 Samples = NDArray[Any]
-
-_REFERENCE_WHITE = 203.0
-"""Nits of diffuse white in PQ pictures (ITU-R BT.2408)."""
 
 
 def upright_preview(frame: Frame, facts: PlateFacts, max_side: int) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """(picture, affine): uint8 BGR (h, w, 3), no side over `max_side`, and the 2×3 map from its pixels to the frame's.
 
     Turned and mirrored as the display matrix says, stretched to square pixels, never enlarged beyond that. The affine
-    maps pixel indexes (centre of the first pixel is 0, 0) to pixel indexes of the coded picture. PQ is tone-mapped so
-    that faces look as detectors know them; other transfers are shown as they are.
+    maps pixel indexes (centre of the first pixel is 0, 0) to pixel indexes of the coded picture. PQ, HLG and wide
+    gamuts are tone-mapped so that faces look as models know them; other plates are shown as they are.
     """
     width, height = _square(frame, facts)
     scale = min(1.0, max_side / max(width, height))
@@ -57,16 +54,14 @@ def _small_bgr(frame: Frame, width: int, height: int) -> NDArray[np.uint8]:
         small += [neutral.astype(small[0].dtype), neutral.astype(small[0].dtype)]
     elif frame.format.family == "rgb":
         small = [small[2], small[0], small[1]]
-    if frame.format.depth == 8 and frame.colour.transfer != "smpte2084":
+    tones = tone_map_of(frame.colour)
+    if frame.format.depth == 8 and tones.plain:
         # The same sums on bytes, rounded and clipped by OpenCV: a large preview takes a fifth of the time.
         samples = cv2.merge([np.asarray(plane, np.uint8) for plane in small])
         return np.ascontiguousarray(cv2.transform(samples, coding.to_rgb[::-1] * np.float32(255)))
-    rgb = cv2.transform(cv2.merge([np.asarray(plane, np.float32) for plane in small]), coding.to_rgb)
-    if frame.colour.transfer == "smpte2084":
-        index = np.clip(np.rint(rgb * 1023.0), 0, 1023).astype(np.uint16)
-        rgb = _pq_to_sdr()[index]
-    bgr = np.clip(rgb[:, :, ::-1] * 255.0 + 0.5, 0, 255)
-    return np.ascontiguousarray(bgr.astype(np.uint8))
+    samples = cv2.merge([np.asarray(plane, np.float32) for plane in small])
+    rgb = np.asarray(cv2.transform(samples, coding.to_rgb), np.float32)
+    return np.ascontiguousarray(tones.glimpse(rgb)[:, :, ::-1])
 
 
 def _resized(plane: Samples, width: int, height: int) -> Samples:
@@ -75,19 +70,6 @@ def _resized(plane: Samples, width: int, height: int) -> Samples:
     if (plane.shape[1], plane.shape[0]) == (width, height):
         return plane
     return np.asarray(cv2.resize(plane, (width, height), interpolation=how), plane.dtype)
-
-
-@lru_cache(maxsize=1)
-def _pq_to_sdr() -> NDArray[np.float32]:
-    """SMPTE ST 2084's EOTF, diffuse white to 1, a soft shoulder, and a display gamma of 2.2, at 1024 codes."""
-    code = np.linspace(0.0, 1.0, 1024)
-    m1, m2 = 2610 / 16384, 2523 / 4096 * 128
-    c1, c2, c3 = 3424 / 4096, 2413 / 4096 * 32, 2392 / 4096 * 32
-    root = code ** (1 / m2)
-    nits = 10000.0 * (np.maximum(root - c1, 0) / (c2 - c3 * root)) ** (1 / m1)
-    light = nits / _REFERENCE_WHITE
-    shown = light * (1 + light / 16.0) / (1 + light)
-    return (np.clip(shown * 1.6, 0, 1) ** (1 / 2.2)).astype(np.float32)
 
 
 def _turn(matrix: tuple[int, ...] | None) -> NDArray[np.float64]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from farm.errors import FarmError
 from farm.faces.cuda.networks import Weights
 from farm.faces.cuda.surface import Surface
-from farm.faces.neural_look import look_of
 from farm.faces.neural_settings import NeuralSwapSettings
 from farm.inference.spec import ModelSpec
 from farm.media.facts import PlateFacts
 from farm.media.planes import planar_format
+from farm.media.tonemap import tone_map_of
 from farm.recipe import MESH_WARP, SWAP, DetectorSpec, Recipe
 
 _DEPTHS = {"yuv420p": 8, "yuv420p10le": 10}
@@ -49,7 +49,7 @@ def plate_misfit(facts: PlateFacts) -> str:
         return f"frames of {video.sample_format} have no form on the card"
     if video.rotation or float(video.sample_aspect_ratio or 1) != 1.0 or _mirrored(facts):
         return "the plate is turned, mirrored or has no square pixels"
-    if not look_of(video.colour).plain or video.colour.transfer == "smpte2084":
+    if not tone_map_of(video.colour).plain or video.colour.transfer == "smpte2084":
         return "the plate's colours are brought to those that networks know by the processor"
     try:
         surface_of(facts)

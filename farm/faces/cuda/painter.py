@@ -25,7 +25,6 @@ from farm.faces.meshwarp import Target, believable
 from farm.faces.neural_align import Box, warped
 from farm.faces.neural_cover import Cover
 from farm.faces.neural_identity import prepared_source, source_key
-from farm.faces.neural_look import Floats
 from farm.faces.neural_processors import NeuralSwap
 from farm.faces.neural_settings import NeuralSwapSettings
 from farm.faces.neural_source import Loads
@@ -34,6 +33,7 @@ from farm.faces.report import FaceReport, Outcome
 from farm.faces.roles import Face, by_distance
 from farm.media.colour import region_to_rgb
 from farm.media.frame import Frame
+from farm.media.tonemap import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from farm.faces.identity import PreparedIdentity
 from farm.faces.meshwarp import Target
 from farm.faces.neural_align import aligned, lay_back
 from farm.faces.neural_cover import Cover
-from farm.faces.neural_look import look_of
 from farm.faces.neural_settings import MaskSettings
 from farm.faces.neural_source import Runs
 from farm.faces.processors import check_settings
@@ -23,6 +22,7 @@ from farm.inference.templates import template
 from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.facts import ColourFacts
 from farm.media.frame import Frame, SampleFormat
+from farm.media.tonemap import tone_map_of
 from farm.recipe import PRESETS, ProcessorSpec, Recipe
 from tests.unit.faces.people import COLOUR, frame, head, identity
 
@@ -30,7 +30,7 @@ PQ = ColourFacts(primaries="bt2020", transfer="smpte2084", matrix="bt2020nc", ra
 HLG = PQ.model_copy(update={"transfer": "arib-std-b67"})
 WIDE = PQ.model_copy(update={"transfer": "bt2020-10"})
 TEN = SampleFormat("yuv420p10le", "yuv", 10, 1, 1, False)
-SDR = look_of(COLOUR)
+SDR = tone_map_of(COLOUR)
 
 
 def ten_bit(colour: ColourFacts) -> Frame:
@@ -47,7 +47,7 @@ def ten_bit(colour: ColourFacts) -> Frame:
 def test_a_ten_bit_patch_comes_back_within_half_a_code(colour: ColourFacts) -> None:
     plate = ten_bit(colour)
     before = [plane.astype(int) for plane in plate.planes]
-    look, box = look_of(colour), (0, 0, 128, 128)
+    look, box = tone_map_of(colour), (0, 0, 128, 128)
     rgb = region_to_rgb(plate, box)
     seen = look.seen(rgb)
     assert seen.min() >= 0
@@ -62,22 +62,31 @@ def test_a_ten_bit_patch_comes_back_within_half_a_code(colour: ColourFacts) -> N
 @pytest.mark.parametrize("colour", [PQ, HLG])
 def test_the_way_back_alone_is_exact_where_the_network_saw_everything(colour: ColourFacts) -> None:
     """Without the part that is put back unseen: the curve itself loses less than a tenth of a 10-bit code."""
-    look = look_of(colour)
+    look = tone_map_of(colour)
     rgb = region_to_rgb(ten_bit(colour), (0, 0, 128, 128))
     inside = (look._shown(rgb) >= 0).all(axis=2)
     assert inside.mean() > 0.9
     assert np.abs(look._plate(look.seen(rgb)) - rgb)[inside].max() * 1023 < 0.1
 
 
+@pytest.mark.parametrize("colour", [PQ, HLG, WIDE])
+def test_a_glimpse_is_what_models_see_within_two_codes(colour: ColourFacts) -> None:
+    tones = tone_map_of(colour)
+    rgb = region_to_rgb(ten_bit(colour), (0, 0, 128, 128))
+    exact = tones.seen(rgb) * 255
+    assert np.abs(tones.glimpse(rgb) - exact).max() < 2.5
+    assert np.abs(tones.glimpse(rgb) - exact).mean() < 0.5
+
+
 def test_diffuse_white_and_skin_lie_where_networks_expect_them() -> None:
-    white = look_of(PQ).seen(np.full((1, 1, 3), 0.5806, np.float32))
+    white = tone_map_of(PQ).seen(np.full((1, 1, 3), 0.5806, np.float32))
     assert 0.8 < white.mean() < 0.93
-    grey = look_of(HLG).seen(np.full((1, 1, 3), 0.38, np.float32))  # 18 % of diffuse white
+    grey = tone_map_of(HLG).seen(np.full((1, 1, 3), 0.38, np.float32))  # 18 % of diffuse white
     assert grey.mean() == pytest.approx(0.18 ** (1 / 2.2), abs=0.02)
 
 
 def test_a_network_that_paints_white_paints_no_lightning() -> None:
-    look = look_of(PQ)
+    look = tone_map_of(PQ)
     plate = np.full((4, 4, 3), 0.4, np.float32)
     made = look.back(np.ones((4, 4, 3), np.float32), plate)
     assert made.max() == pytest.approx(0.5806, abs=0.01)  # 203 cd/m², not 10000

@@ -1,9 +1,10 @@
-"""What a network is shown of a plate, and how its answer becomes the plate's own signal again.
+"""What models are shown of a plate, and how their answer becomes the plate's own signal again.
 
-Networks know pictures in BT.709 colours and a display gamma, 0..1. A plate in PQ or HLG, or in wider primaries, is
-tone-mapped for them: light relative to diffuse white, BT.709 primaries, a gamma of 2.2, and above .8 a logarithmic
-shoulder that leaves room for the plate's peak. The way back undoes all of it, in floating point. What the network was
-not shown (colours outside BT.709) is put back on top, so that an answer equal to the question changes nothing.
+Models (detectors, recognisers, swappers, restorers) know pictures in BT.709 colours and a display gamma, 0..1. A plate
+in PQ or HLG, or in wider primaries, is tone-mapped for them: light relative to diffuse white, BT.709 primaries, a gamma
+of 2.2, and above .8 a logarithmic shoulder that leaves room for the plate's peak. The way back undoes all of it, in
+floating point. What the model was not shown (colours outside BT.709) is put back on top, so that an answer equal to the
+question changes nothing.
 
 PQ: SMPTE ST 2084, diffuse white 203 cd/m² (ITU-R BT.2408). HLG: ITU-R BT.2100 inverse OETF, scene light, diffuse white
 at 75 % signal. Plates with other transfers and BT.709-like primaries are shown as they are.
@@ -26,8 +27,6 @@ _GAMMA = 2.2
 _KNEE = 0.8
 _WHITE_PQ = 203 / 10000
 _WHITE_HLG = 0.26496256
-_SIGNAL_PQ, _SIGNAL_HLG = 0.5806, 0.75
-"""Signal of diffuse white (ITU-R BT.2408)."""
 _HLG_A, _HLG_B, _HLG_C = 0.17883277, 0.28466892, 0.55991073
 _PQ_M1, _PQ_M2 = 2610 / 16384, 2523 / 4096 * 128
 _PQ_C1, _PQ_C2, _PQ_C3 = 3424 / 4096, 2413 / 4096 * 32, 2392 / 4096 * 32
@@ -40,15 +39,9 @@ _TO_XYZ = {
 """x, y of red, green and blue; the white is D65 for all (ITU-R BT.709, BT.2020, SMPTE EG 432-1)."""
 
 
-def brightest(colour: ColourFacts, rgb: Floats) -> float:
-    """The greatest R'G'B' that may be painted: in PQ and HLG diffuse white, or what the plate shows there already."""
-    white = {"smpte2084": _SIGNAL_PQ, "arib-std-b67": _SIGNAL_HLG}.get(colour.transfer)
-    return 1.0 if white is None else min(1.0, max(white, float(rgb.max(initial=0.0))))
-
-
 @dataclass(frozen=True)
-class Look:
-    """One plate's way to the networks and back; `look_of` makes it.
+class ToneMap:
+    """One plate's way to the networks and back; `tone_map_of` makes it.
 
     Attributes
     ----------
@@ -81,6 +74,20 @@ class Look:
         white = float(self._shouldered(np.ones(1))[0]) if self.transfer else 1.0
         limit = max(float(shown.max(initial=0.0)), white)
         return np.asarray(self._plate(np.minimum(made, np.float32(limit))) + unseen, np.float32)
+
+    def glimpse(self, rgb: Floats) -> NDArray[np.uint8]:
+        """`seen` in 8 bits, for previews: curves by tables, within two codes of it and many times as fast."""
+        if self.plain:
+            return np.asarray(np.clip(rgb * 255 + 0.5, 0, 255), np.uint8)
+        light, shown = _tables(self.transfer, self.peak)
+        index = np.clip(np.rint(rgb * (_CODES - 1)), 0, _CODES - 1).astype(np.uint16)
+        linear = light[index]
+        if self.matrix is not None:
+            linear = _turned(linear, self.matrix)
+        encoded = cv2.pow(np.maximum(linear, 0), 1 / _GAMMA)
+        top = np.float32(self.peak ** (1 / _GAMMA))
+        place = np.minimum(np.rint(encoded * ((_STEPS - 1) / top)), _STEPS - 1).astype(np.uint16)
+        return np.asarray(shown[place], np.uint8)
 
     def _shown(self, rgb: Floats) -> Floats:
         if self.plain:
@@ -138,14 +145,27 @@ class Look:
 
 
 @lru_cache(maxsize=32)
-def look_of(colour: ColourFacts) -> Look:
+def tone_map_of(colour: ColourFacts) -> ToneMap:
     """The look of a plate by its colour tags."""
     wide = _to_709(colour.primaries) if colour.primaries in _TO_XYZ and colour.primaries != "bt709" else None
     if colour.transfer == "smpte2084":
-        return Look("smpte2084", wide, 1 / _WHITE_PQ)
+        return ToneMap("smpte2084", wide, 1 / _WHITE_PQ)
     if colour.transfer == "arib-std-b67":
-        return Look("arib-std-b67", wide, 1 / _WHITE_HLG)
-    return Look("", wide, 1.0)
+        return ToneMap("arib-std-b67", wide, 1 / _WHITE_HLG)
+    return ToneMap("", wide, 1.0)
+
+
+_CODES, _STEPS = 4096, 8192
+
+
+@lru_cache(maxsize=8)
+def _tables(transfer: str, peak: float) -> tuple[Floats, NDArray[np.uint8]]:
+    """Light of `_CODES` signals 0..1, and the picture's 8-bit codes of `_STEPS` display-encoded lights 0..peak."""
+    plain = ToneMap(transfer, None, peak)
+    light = plain._light(np.linspace(0, 1, _CODES, dtype=np.float32))
+    encoded = np.linspace(0, peak ** (1 / _GAMMA), _STEPS)
+    shown = plain._shouldered(encoded) if transfer else encoded
+    return light, np.asarray(np.clip(shown * 255 + 0.5, 0, 255), np.uint8)
 
 
 @lru_cache(maxsize=8)
