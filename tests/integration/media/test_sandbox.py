@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from farm.errors import InputError, NotFoundError
 from farm.media.facts import PlateFacts
 from farm.media.probe import probe
-from farm.media.sandbox import probe_safely
+from farm.media.sandbox import FILES, _ask, probe_safely
 from tests.media_factory import MediaFactory
 
 
@@ -24,6 +25,40 @@ def spin(_: Path) -> PlateFacts:
 
 def explode(path: Path) -> PlateFacts:
     raise ValueError(path)
+
+
+def whose(path: Path) -> int:
+    """The process that reads."""
+    return os.getpid()
+
+
+def die_of_the_second(path: Path) -> str:
+    """What a file does that meets a process in which the one before left damage."""
+    if getattr(die_of_the_second, "seen", False):
+        os.abort()
+    die_of_the_second.seen = True  # type: ignore[attr-defined]
+    return str(os.getpid())
+
+
+def test_a_process_reads_a_few_files_and_is_then_replaced(tmp_path: Path) -> None:
+    memory = 3 * 1024**3  # a limit of our own: nobody else's readers
+    readers = [_ask(whose, tmp_path, memory, 60, 60) for _ in range(FILES + 1)]
+    assert len(set(readers[:FILES])) == 1
+    assert readers[FILES] != readers[0]
+
+
+def test_what_an_old_process_dies_of_is_read_by_a_new_one(tmp_path: Path) -> None:
+    memory = 3 * 1024**3 - 1
+    first, second = (_ask(die_of_the_second, tmp_path, memory, 60, 60) for _ in range(2))
+    assert first != second
+
+
+def test_a_refused_file_takes_its_process_with_it(media: MediaFactory, tmp_path: Path) -> None:
+    memory = 3 * 1024**3 - 2
+    before = _ask(whose, tmp_path, memory, 60, 60)
+    with pytest.raises(InputError, match="moov"):
+        probe_safely(media.make("truncated.mp4"), memory=memory)
+    assert _ask(whose, tmp_path, memory, 60, 60) != before
 
 
 def test_the_answer_is_that_of_the_probe(media: MediaFactory) -> None:
