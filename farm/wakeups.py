@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
+import structlog
 from celery import Celery
 
 from farm.jobs.reconcile.outbox import Message
@@ -9,6 +13,8 @@ from farm.jobs.reconcile.outbox import Message
 QUEUE = "farm"
 TASK = "farm.wake"
 MOST_AT_ONCE = 64
+
+log = structlog.get_logger(__name__)
 
 
 class Wakeups:
@@ -28,3 +34,31 @@ class Wakeups:
 
     def close(self) -> None:
         self._celery.close()
+
+
+class Hurry:
+    """Runs `work` soon after a call, on a thread of its own; the calls that come meanwhile become one.
+
+    Whoever calls waits for nothing: a broker that is away costs a submission no time.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+        self._called = threading.Event()
+        self._start = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def __call__(self) -> None:
+        self._called.set()
+        with self._start:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hurry", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while self._called.wait():
+            self._called.clear()
+            try:
+                self._work()
+            except Exception as error:  # the reconciler does it anyway
+                log.warning("wake-up not sent", error=type(error).__name__)

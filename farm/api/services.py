@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 from flask import current_app
 
+from farm.api.intake import Received
 from farm.api.live import Gate
 from farm.api.operations import Operations
 from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, FarmOut, JobOut, JobPage, JobQuery, WorkerOut
@@ -124,7 +125,7 @@ class Services:
     store: Store
     signer: UrlSigner | None
     scratch: Scratch
-    probe: Callable[[Path], PlateFacts]
+    probe: Callable[[Received], PlateFacts]
     stills: Callable[[Path], list[bytes]]
     check_faces: FaceCheck
     check_stills: Callable[[Sequence[bytes], str], None]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-import structlog
 from pydantic import ValidationError
 
 from farm.api.intake import Received, disk_full_named
@@ -35,8 +34,6 @@ from farm.store import keys
 ROOM_FACTOR = 3
 
 T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Submission:
             self._remove(job_id)
             raise
         placed = self._commit(job_id, request, idempotency_key, checked.facts)
-        self._wake()
+        self._services.wake()  # hurries a worker along; the reconciler does it anyway
         return placed
 
     def _commit(self, job_id: str, request: JobRequest, idempotency_key: str | None, facts: PlateFacts) -> Placed:
@@ -109,7 +106,7 @@ class Submission:
         return _Checked(recipe, consent, mapping, identities, facts)
 
     def _probe(self, plate: Received) -> PlateFacts:
-        facts = self._services.probe(plate.path)
+        facts = self._services.probe(plate)
         longest = self._services.settings.max_plate_seconds
         if facts.duration is not None and facts.duration > longest:
             raise InputError(
@@ -162,7 +159,7 @@ class Submission:
         """Looked at in a process of its own, as plates are; the cast task reads the whole clip."""
         longest = self._services.settings.max_clip_seconds
         with _blaming(clip.label):
-            facts = self._services.probe(clip.path)
+            facts = self._services.probe(clip)
             if facts.duration is not None and facts.duration > longest:
                 raise InputError(
                     f"The clip is {float(facts.duration):.0f} s long; at most {longest} s are taken.",
@@ -235,13 +232,6 @@ class Submission:
     def _remove(self, job_id: str) -> None:
         with suppress(FarmError, OSError):
             self._services.store.delete_prefix(keys.job(job_id))
-
-    def _wake(self) -> None:
-        """Hurry a worker along; the outbox does it anyway."""
-        try:
-            self._services.wake()
-        except Exception as error:
-            log.warning("wake-up not sent", error=type(error).__name__)
 
 
 @contextmanager

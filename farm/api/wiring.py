@@ -9,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from farm.api.known import KnownPlates
 from farm.api.ledger import PostgresLedger
 from farm.api.live import Gate
 from farm.api.operations import Operations
@@ -31,7 +32,7 @@ from farm.permits import Permits
 from farm.settings import Settings
 from farm.store.factory import open_store, url_signer
 from farm.store.folder import FolderStore
-from farm.wakeups import Wakeups
+from farm.wakeups import Hurry, Wakeups
 from farm.worker.scratch import Scratch, scratch_root
 
 # Threads that live views never get, so that the rest of the API always answers.
@@ -61,7 +62,7 @@ def make_services(settings: Settings) -> Services:
         store=store,
         signer=url_signer(settings) if isinstance(store, FolderStore) else None,
         scratch=scratch,
-        probe=probe_safely,
+        probe=KnownPlates(probe_safely),
         stills=partial(stills_safely, count=_STILLS),
         check_faces=checker,
         check_stills=checker.check_stills,
@@ -69,7 +70,7 @@ def make_services(settings: Settings) -> Services:
             check_recipe, deployment=deployment, allowed_licences=LicencePolicy.of(settings.allowed_licences).allowed
         ),
         permits=Permits.of(settings, sessions),
-        wake=dispatcher.run_once,
+        wake=Hurry(dispatcher.run_once),
         new_id=new_id,
         operations=Operations(
             sessions,

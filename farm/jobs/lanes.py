@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -26,26 +27,51 @@ def project_id(session: Session, name: str) -> str:
     return found
 
 
-def submitter_id(session: Session, project: str, owner: str) -> str:
-    """The id of `owner` within the project (an id), made on first use."""
-    wanted = select(Submitter.id).where(Submitter.project_id == project, Submitter.owner == owner)
-    found = session.scalar(wanted)
+def people(session: Session, project: str, owner: str) -> tuple[str, str]:
+    """The ids of the project called `project` and of `owner` within it, both made on first use."""
+    wanted = (
+        select(Project.id, Submitter.id)
+        .join(Submitter, Submitter.project_id == Project.id)
+        .where(Project.name == project, Submitter.owner == owner)
+    )
+    found = session.execute(wanted).one_or_none()
     if found is None:
-        values = {"id": new_id(), "project_id": project, "owner": owner}
+        values = {"id": new_id(), "project_id": project_id(session, project), "owner": owner}
         session.execute(insert(Submitter).values(values).on_conflict_do_nothing())
-        found = session.scalars(wanted).one()
-    return found
+        found = session.execute(wanted).one()
+    return found[0], found[1]
 
 
 def lane_id(
     session: Session, submitter: str, kind: TaskKind, request: JobRequest, *, codecs: Iterable[str] = ()
 ) -> str:
-    """The id of the lane for a kind of task of such a request. Only what runs networks needs memory, models, codecs.
+    """The id of the lane for a kind of task of such a request; see `lane_ids`.
 
     codecs: what this task needs besides those that the request names: the hardware encoders of its plan.
     """
+    return lane_ids(session, submitter, [kind], request, codecs=codecs)[kind]
+
+
+def lane_ids(
+    session: Session, submitter: str, kinds: Sequence[TaskKind], request: JobRequest, *, codecs: Iterable[str] = ()
+) -> dict[TaskKind, str]:
+    """The ids of the lanes for kinds of tasks of such a request, made on first use.
+
+    Only what runs networks needs memory, models, codecs.
+    """
+    needs = [_needs(submitter, kind, request, codecs) for kind in kinds]
+    alike = or_(*(and_(*(getattr(Lane, name) == value for name, value in need.items())) for need in needs))
+    wanted = select(Lane.kind, Lane.id).where(alike)
+    found: dict[TaskKind, str] = dict(session.execute(wanted).all())
+    if missing := [{"id": new_id(), **need} for need in needs if need["kind"] not in found]:
+        session.execute(insert(Lane).values(missing).on_conflict_do_nothing())
+        found = dict(session.execute(wanted).all())
+    return found
+
+
+def _needs(submitter: str, kind: TaskKind, request: JobRequest, codecs: Iterable[str]) -> dict[str, Any]:
     gpu = kind in _ON_GPU
-    needs = {
+    return {
         "submitter_id": submitter,
         "kind": kind,
         "tags": sorted(set(request.tags)),
@@ -53,9 +79,3 @@ def lane_id(
         "models": sorted(set(request.models)) if gpu else [],
         "codecs": sorted({*request.codecs, *codecs}) if kind is TaskKind.RENDER else [],
     }
-    wanted = select(Lane.id).filter_by(**needs)
-    found = session.scalar(wanted)
-    if found is None:
-        session.execute(insert(Lane).values(id=new_id(), **needs).on_conflict_do_nothing())
-        found = session.scalars(wanted).one()
-    return found

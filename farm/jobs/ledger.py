@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import bindparam, insert, text
+from sqlalchemy import bindparam, text
 from sqlalchemy import event as sa_event
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from farm.db.enums import OutboxTopic, TaskKind
-from farm.db.tables import Lane, Outbox
+from farm.db.enums import TaskKind
+from farm.db.tables import Lane
 
 _KEY = "farm.ledger"
 
@@ -99,21 +99,20 @@ def _write(session: Session) -> None:
         _write_rest(session, ledger)
 
 
+_WAKES = text("""
+    WITH told AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:counts AS int[])) AS t(id, count)),
+    locked AS (SELECT id FROM lane WHERE id IN (SELECT id FROM told) ORDER BY id FOR NO KEY UPDATE),
+    woken AS (
+        UPDATE lane SET open = true, woken_at = clock_timestamp() FROM locked WHERE lane.id = locked.id
+        RETURNING lane.id, lane.kind, lane.tags, lane.vram_mb, lane.models, lane.codecs)
+    INSERT INTO outbox (topic, payload)
+    SELECT 'wake', jsonb_build_object('kind', w.kind, 'tags', w.tags, 'vram_mb', w.vram_mb, 'models', w.models,
+                                      'codecs', w.codecs, 'count', t.count)
+    FROM woken w JOIN told t ON t.id = w.id WHERE t.count > 0""")
+
+
 def _write_wakes(session: Session, wakes: Counter[str]) -> None:
-    lanes = session.execute(
-        text("""
-            WITH locked AS (SELECT id FROM lane WHERE id = ANY (:ids) ORDER BY id FOR NO KEY UPDATE)
-            UPDATE lane SET open = true, woken_at = clock_timestamp() FROM locked WHERE lane.id = locked.id
-            RETURNING lane.id, lane.kind, lane.tags, lane.vram_mb, lane.models, lane.codecs"""),
-        {"ids": sorted(wakes)},
-    )
-    rows = [
-        {"topic": OutboxTopic.WAKE, "payload": wake_payload(lane.kind, lane, wakes[lane.id])}
-        for lane in lanes
-        if wakes[lane.id] > 0
-    ]
-    if rows:
-        session.execute(insert(Outbox), rows)
+    session.execute(_WAKES, {"ids": list(wakes), "counts": list(wakes.values())})
 
 
 def wake_payload(kind: TaskKind | str, lane: Lane | Any, number: int) -> dict[str, Any]:

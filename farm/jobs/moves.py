@@ -107,6 +107,21 @@ def move_task(
     )
 
 
+def tell_ready(session: Session, job_id: str, task_id: str, lane_id: str, reason: str) -> None:
+    """Announce a plan task that this transaction has made ready from the start."""
+    ledger.wake(session, lane_id)
+    ledger.note(
+        session,
+        "plan.state",
+        job_id=job_id,
+        task_id=task_id,
+        before=TaskState.WAITING,
+        after=TaskState.READY,
+        reason=reason,
+        data={"position": 0},
+    )
+
+
 def move_tasks(
     session: Session,
     job: Job,

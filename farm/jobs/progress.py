@@ -63,6 +63,8 @@ def eta(frames_left: int, running: int, rates: list[float], now: float | None) -
 def progress_of(session: Session, frames: Mapping[str, int | None]) -> dict[str, JobProgress]:
     """The progress of jobs; `frames` maps each job's id to its number of frames, None where it is not known yet."""
     ids = list(frames)
+    if not ids:
+        return {}
     done = Task.state == TaskState.DONE
     chunk_rows = {
         row.job_id: row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -41,8 +41,7 @@ def submit(
     with the same request in the same project gives the same job, also when two submit at once; with another request it
     raises ConflictError. NotFoundError when a needed job does not exist, ConflictError when it can never complete.
     """
-    project = lanes.project_id(session, request.project)
-    submitter = lanes.submitter_id(session, project, request.owner)
+    project, submitter = lanes.people(session, request.project, request.owner)
     digest = request.digest()
     needed = _needed(session, request)
     state, reason = (JobState.WAITING, "It waits for other jobs.") if needed else (JobState.QUEUED, "Submitted.")
@@ -147,18 +146,16 @@ def _add_identity(session: Session, job_id: str, identity: IdentityRef) -> None:
 
 def _add_tasks(session: Session, job_id: str, seq: int, submitter: str, request: JobRequest, *, ready: bool) -> None:
     kinds = [TaskKind.PLAN, TaskKind.MERGE] + ([TaskKind.CAST] if request.needs_cast else [])
-    for kind in kinds:
-        task = Task(
-            id=new_id(),
-            job_id=job_id,
-            lane_id=lanes.lane_id(session, submitter, kind, request),
-            kind=kind,
-            state=TaskState.WAITING,
-            priority=request.priority,
-            job_seq=seq,
-            due=request.deadline,
-        )
-        session.add(task)
-        if ready and kind is TaskKind.PLAN:
-            session.flush()
-            moves.move_task(session, task, TaskState.READY, "The plate is there.")
+    found = lanes.lane_ids(session, submitter, kinds, request)
+    why = "The plate is there."
+    first = {"state": TaskState.READY, "ready_at": func.clock_timestamp(), "reason": why}
+    later = {"state": TaskState.WAITING, "ready_at": None, "reason": ""}
+    shared: dict[str, Any] = {"job_id": job_id, "priority": request.priority, "job_seq": seq, "due": request.deadline}
+    tasks = [
+        {"id": new_id(), "kind": kind, "lane_id": found[kind], **shared}
+        | (first if ready and kind is TaskKind.PLAN else later)
+        for kind in kinds
+    ]
+    session.execute(insert(Task).values(tasks))
+    if ready:
+        moves.tell_ready(session, job_id, tasks[0]["id"], found[TaskKind.PLAN], why)

@@ -334,15 +334,12 @@ def _views(
     session: Session, wanted: Select[tuple[Job, str, str, str | None, dict[str, Any] | None, int | None]]
 ) -> list[JobView]:
     rows = session.execute(wanted).all()
-    ids = [job.id for job, *_ in rows]
-    progress = progress_of(session, {job.id: frames for job, *_, frames in rows})
-    made: dict[str, list[DeliverableView]] = {}
-    for row in session.scalars(
-        select(Deliverable).where(Deliverable.job_id.in_(ids), Deliverable.current).order_by(Deliverable.id)
-    ):
-        made.setdefault(row.job_id, []).append(DeliverableView.model_validate(row))
+    # what nobody has begun, ever, has neither chunks nor costs nor files: a burst of submissions need not ask for them
+    begun = {job.id: frames for job, *_, frames in rows if job.started_at is not None or job.gpu_seconds}
+    progress = progress_of(session, begun)
+    made = _deliverables(session, list(begun))
     errors = _error_classes(session, [job.id for job, *_ in rows if job.state is JobState.FAILED])
-    costs = costs_of(session, ids)
+    costs = costs_of(session, list(begun))
     names = set(JobView.model_fields) & set(Job.__table__.columns.keys())
     return [
         JobView.model_validate(
@@ -354,12 +351,21 @@ def _views(
                 "plate_facts": facts,
                 "cost": costs.get(job.id),
                 "error_class": errors.get(job.id),
-                "progress": progress[job.id],
+                "progress": progress.get(job.id, JobProgress(frames_total=frames)),
                 "deliverables": made.get(job.id, []),
             }
         )
-        for job, project, owner, batch, facts, _ in rows
+        for job, project, owner, batch, facts, frames in rows
     ]
+
+
+def _deliverables(session: Session, ids: list[str]) -> dict[str, list[DeliverableView]]:
+    made: dict[str, list[DeliverableView]] = {}
+    if ids:
+        wanted = select(Deliverable).where(Deliverable.job_id.in_(ids), Deliverable.current).order_by(Deliverable.id)
+        for row in session.scalars(wanted):
+            made.setdefault(row.job_id, []).append(DeliverableView.model_validate(row))
+    return made
 
 
 def _error_classes(session: Session, failed: list[str]) -> dict[str, str | None]:
@@ -377,6 +383,8 @@ def _error_classes(session: Session, failed: list[str]) -> dict[str, str | None]
 
 def costs_of(session: Session, ids: list[str]) -> dict[str, float]:
     """What the ended attempts of the jobs have cost, where their workers have a rate."""
+    if not ids:
+        return {}
     rows = session.execute(
         select(Attempt.job_id, func.sum(Attempt.gpu_seconds * Worker.rate) / 3600)
         .join(Worker, Worker.id == Attempt.worker_id)

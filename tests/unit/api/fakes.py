@@ -13,6 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from farm.api.known import KnownPlates
 from farm.api.live import Gate
 from farm.api.schemas import AttemptOut, BatchOut, ChunkOut, EventOut, FarmOut, JobOut, JobPage, JobQuery, WorkerOut
 from farm.api.services import CastRecord, Placed, Services, StoredFile
@@ -192,7 +193,7 @@ def make_services(tmp: Path, **settings: object) -> Services:
         store=store,
         signer=store.signer,
         scratch=Scratch(tmp / "scratch"),
-        probe=plate_facts,
+        probe=KnownPlates(plate_facts),
         stills=lambda path: [path.read_bytes()],
         check_faces=check_faces,
         check_stills=check_stills,

@@ -8,13 +8,16 @@ import pytest
 from flask.testing import FlaskClient
 
 from farm.api.app import create_app
+from farm.api.known import KnownPlates
 from farm.api.services import Services
 from farm.client import FilePart, Multipart
 from farm.errors import InfrastructureError
+from farm.media.facts import PlateFacts
 from farm.provenance.permit import bind, check, public_key
 from farm.store.base import ObjectInfo
 from farm.store.memory import MemoryStore
-from tests.unit.api.fakes import NOW, FakeLedger
+from farm.wakeups import Hurry
+from tests.unit.api.fakes import NOW, FakeLedger, plate_facts
 from tests.unit.api.helpers import CLIP, FACE, PLATE, problem, upload
 
 
@@ -257,8 +260,23 @@ def test_a_wake_up_that_cannot_be_sent_does_not_fail_the_job(services: Services)
     def broken() -> None:
         raise ConnectionError("no broker")
 
-    api = create_app(services=replace(services, wake=broken)).test_client()
+    api = create_app(services=replace(services, wake=Hurry(broken))).test_client()
     assert upload(api).status_code == 201
+
+
+def test_a_plate_that_is_known_is_not_probed_again(services: Services) -> None:
+    probed: list[Path] = []
+
+    def probe(path: Path) -> PlateFacts:
+        probed.append(path)
+        return plate_facts(path)
+
+    api = create_app(services=replace(services, probe=KnownPlates(probe))).test_client()
+    assert [upload(api, plate=plate).status_code for plate in (b"PLATE a", b"PLATE a", b"PLATE b")] == [201] * 3
+    assert len(probed) == 2
+    refused = [upload(api, plate=b"no plate").status_code for _ in range(2)]
+    assert refused == [422] * 2
+    assert len(probed) == 4
 
 
 def test_a_folder_store_names_no_object_by_uri(api: FlaskClient) -> None:
