@@ -12,6 +12,7 @@ from bench.gpu_material import SURFACE, identity
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.device import CudaKernels, cupy
 from farm.faces.cuda.look import Looker
+from farm.faces.cuda.networks import CARD, TWIN, looking_source
 from farm.faces.cuda.paste import coverage, paste_plan
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.swap import Faces, SwapStep
@@ -20,7 +21,6 @@ from farm.inference import providers as ep
 from farm.inference.bound import Source, open_bound
 from farm.inference.buckets import Buckets
 from farm.inference.catalogue import Catalogue
-from farm.inference.half import half_bytes
 from farm.inference.templates import template
 from farm.media import nvdec
 from farm.resources import resource
@@ -31,12 +31,12 @@ FRAMES = 2
 def compare(plate: Path, swapper: Path) -> dict[str, Any]:
     """PSNR (dB) where either side changed a sample, and how many samples differ where the mask is 0.
 
-    Precisions are those of a job: the landmarks' second pass, which places the swap, in single.
+    Precisions are those of a job on each.
     """
     nvdec.claim_primary_context()
     frames = np.stack([_joined(p) for p, _ in zip(nvdec.pictures(plate, nvdec.CPU), range(FRAMES), strict=False)])
-    host, _ = _rendered(NumpyKernels(), ep.CPU, frames.copy(), swapper)
-    card, touched = _rendered(CudaKernels(), ep.CUDA, cupy().asarray(frames), swapper)
+    host, _ = _rendered(NumpyKernels(), TWIN, frames.copy(), swapper)
+    card, touched = _rendered(CudaKernels(), CARD, cupy().asarray(frames), swapper)
     changed = (host != frames) | (card != frames)
     error = (host.astype(np.float64) - card)[changed]
     return {
@@ -47,26 +47,21 @@ def compare(plate: Path, swapper: Path) -> dict[str, Any]:
     }
 
 
-def _rendered(kernels: Kernels, provider: str, frames: Any, swapper: Path) -> tuple[np.ndarray, np.ndarray]:
+def _rendered(kernels: Kernels, device: str, frames: Any, swapper: Path) -> tuple[np.ndarray, np.ndarray]:
     """The frames, and where the mask lets them be changed."""
     catalogue = Catalogue.load(resource("models"))
     weights = Path(str(resource("models"))) / "weights"
     yunet, points, swap = (catalogue.spec(name) for name in ("yunet", "face-landmarks-478", "inswapper-128"))
 
     def opened(source: Source, capacity: int) -> Buckets:
-        network = open_bound(source, FRAMES, requested=[provider], stream=kernels.stream, threads=8)
+        network = open_bound(
+            source, FRAMES, requested=[ep.CUDA if device == CARD else ep.CPU], stream=kernels.stream, threads=8
+        )
         return Buckets([network], capacity, kernels.empty)
 
-    eye, rough, level = (
-        weights / spec.files[precision].file
-        for spec, precision in ((yunet, "fp32"), (points, "fp16"), (points, "fp32"))
-    )
+    eye, level = (looking_source(weights / spec.files["fp32"].file, device) for spec in (yunet, points))
     looker = Looker(
-        kernels,
-        SURFACE,
-        (opened(half_bytes(eye), FRAMES), yunet),
-        (opened(level, FRAMES), points),
-        rough=opened(rough, FRAMES),
+        kernels, SURFACE, (opened(eye, FRAMES), yunet), (opened(level, FRAMES), points), rough=opened(level, FRAMES)
     )
     found = looker.look(frames, FRAMES)
     step = SwapStep(kernels, SURFACE, opened(swapper, 32), swap)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from bench.gpu_networks import SHAPES
 from farm.faces.cuda.look import CADENCE
+from farm.faces.cuda.networks import CARD, looking_source
 from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.swap import SwapSettings
 from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS
 from farm.inference.catalogue import Catalogue
-from farm.inference.half import half_bytes
 from farm.media.facts import ColourFacts
 from farm.resources import resource
 from farm.worker.gpu_render import GpuRender, Network, Part
@@ -96,24 +96,22 @@ def render(
     batch: int,
     lanes: int,
     providers: tuple[str, ...] = (ep.CUDA,),
-    half: bool = True,
     lookers: int = LOOKERS,
     cadence: int = CADENCE,
 ) -> GpuRender:
     """A slot for the bench's plate with a stand-in of `SHAPES` as swapper, detector and landmarker the bundled ones.
 
-    half: detector and both landmark passes in half precision. cadence: of frames that are looked at in full.
+    Networks and precisions are those of a job on the card. cadence: of frames that are looked at in full.
     """
     catalogue = Catalogue.load(resource("models"))
     yunet, points = catalogue.spec("yunet"), catalogue.spec("face-landmarks-478")
     weights = Path(str(resource("models"))) / "weights"
     small = max(1, batch // 8)
     keys = batch // cadence + (cadence > 1)
-    eye = weights / yunet.files["fp32"].file
-    level = weights / points.files["fp16" if half else "fp32"].file
+    eye, level = (looking_source(weights / spec.files["fp32"].file, CARD) for spec in (yunet, points))
     return GpuRender(
         SURFACE,
-        Network(half_bytes(eye) if half else eye, yunet, (keys,), GRAPHS),
+        Network(eye, yunet, (keys,), GRAPHS),
         Network(level, points, (batch, small), GRAPHS),
         Network(model, catalogue.spec(SHAPES[variant].model), (batch, small), GRAPHS),
         batch=batch,

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu_material import identity, parts, render
+from bench.gpu_material import LOOKERS, identity, parts, render
+from bench.gpu_stages import StageEvents
 from farm.faces.cuda.device import CudaKernels, cupy
 from farm.faces.cuda.look import CADENCE
 from farm.inference import providers as ep
@@ -34,16 +35,22 @@ def main() -> None:
         Path(told["model"]),
         batch=told["batch"],
         lanes=told["lanes"],
-        half=told.get("half", True),
+        lookers=told.get("lookers", LOOKERS),
         cadence=told.get("cadence", CADENCE),
     )
+    events = StageEvents(slot) if told.get("stages") else None
     drive(slot, told, None, frames=WARM_FRAMES)
     print(json.dumps({"ready": True, "vram_mib": vram_mib()}), flush=True)
     sys.stdin.readline()
     for run in range(told["runs"]):
         slot.times = StageTimes()
         slot.swapper.samples = slot.swapper.slots = 0
+        if events is not None:
+            events.start()
         made = drive(slot, told, told["seconds"])
+        if events is not None:
+            batches = slot.times.frames / told["batch"]
+            made["stages_ms"] = {name: spent / batches for name, spent in events.milliseconds().items()}
         made["fill"] = slot.swapper.fill
         made["stages"] = slot.times.rates()
         made["providers"] = slot.record

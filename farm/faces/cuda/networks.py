@@ -80,11 +80,9 @@ class CardNetworks:
         self._open: list[Buckets] = []
         keys, few = batch // CADENCE + 1, max(1, batch // 4)
         try:
-            self.detector = self._network(DETECTOR, (keys,), keys, half=True)
-            # The first pass only places the crop of the second, which is what the two back ends have to agree on.
-            rough = "fp16" if device.name == CARD else None
-            self.rough = self._network(LANDMARKER, (keys,), keys, precision=rough)
-            self.landmarker = self._network(LANDMARKER, (batch, few), batch)
+            self.detector = self._network(DETECTOR, (keys,), keys, look=True)
+            self.rough = self._network(LANDMARKER, (keys,), keys, look=True)
+            self.landmarker = self._network(LANDMARKER, (batch, few), batch, look=True)
             self.embedder = self._network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
             self.palms = self._network(PALMS, (_PALMS,), _PALMS)
             needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
@@ -108,12 +106,11 @@ class CardNetworks:
         return list(self._uses)
 
     def _network(
-        self, name: str, sizes: tuple[int, ...], capacity: int, *, precision: str | None = None, half: bool = False
+        self, name: str, sizes: tuple[int, ...], capacity: int, *, precision: str | None = None, look: bool = False
     ) -> Opened:
         spec: ModelSpec = self._models.catalogue.spec(name)
         path = self._models.weights(name, precision)
-        # Rounding to half precision on a processor costs time instead of saving it.
-        source: Source = _halved(path) if half and self._device.name == CARD else path
+        source = looking_source(path, self._device.name) if look else path
         bound = [self._bound(source, path, size, name) for size in sorted(set(sizes))]
         buckets = Buckets(bound, capacity, self.kernels.empty)
         self._open.append(buckets)
@@ -121,7 +118,7 @@ class CardNetworks:
         self._uses.append(
             {
                 "name": name,
-                "precision": f"{file}, computed in half" if source is not path else file,
+                "precision": f"{file}, computed in half but for its heads" if source is not path else file,
                 "sha256": spec.file(precision).sha256 or "",
                 "licence": spec.licence.id,
                 "requested": self._device.providers,
@@ -148,9 +145,15 @@ class CardNetworks:
         return open_bound(proved_free(path), size, **told)
 
 
-def _halved(path: Path) -> Source:
-    """The graph in half precision where the onnx package is here to make it, else as it is."""
+def looking_source(path: Path, device: str) -> Source:
+    """The graph that looks at frames on `device`: in half precision but for its heads on a card, as it is elsewhere.
+
+    Rounding to half precision on a processor costs time instead of saving it. Needs the onnx package; without it the
+    graph stays as it is.
+    """
+    if device != CARD:
+        return path
     try:
-        return half_bytes(path)
+        return half_bytes(path, heads=True)
     except ModuleNotFoundError:
         return path

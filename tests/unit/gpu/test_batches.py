@@ -93,6 +93,21 @@ def test_half_precision_finds_the_same_faces() -> None:
         np.testing.assert_allclose(outputs[1][name], outputs[0][name], atol=0.03)
 
 
+def test_heads_in_single_precision_place_points_more_exactly_than_half_can_write() -> None:
+    path = Path(str(resource("models"))) / "weights" / "face_landmarks_478_fp32.onnx"
+    picture = np.random.default_rng(3).random((1, 256, 256, 3)).astype(np.float32)
+    points = []
+    for source in (path, half_bytes(path), half_bytes(path, heads=True)):
+        network = open_bound(source, 1, requested=[ep.CPU])
+        arrays = network.buffers(np.zeros)
+        arrays["input_12"][...] = picture
+        network.run(arrays)
+        points.append(arrays["Identity"].astype(np.float64))
+    half, heads = (np.abs(made - points[0]).mean() for made in points[1:])
+    assert heads < half / 2
+    assert not np.array_equal(points[2], points[2].astype(np.float16))
+
+
 class _Batch:
     def __init__(self, lane: int, number: int) -> None:
         self.lane, self.number, self.seen = lane, number, []
