@@ -25,7 +25,15 @@ class Embedder:
 
     def __call__(self, picture: NDArray[np.uint8], five: NDArray[np.floating]) -> Embedding:
         """Embedding of the face with `five` points (5, 2) in a BGR picture (h, w, 3)."""
-        crop = cv2.warpAffine(picture, similarity(five, ARCFACE_112), (112, 112))
+        return self.of(self.crop(picture, five))
+
+    @staticmethod
+    def crop(picture: NDArray[np.uint8], five: NDArray[np.floating]) -> NDArray[np.uint8]:
+        """The face aligned, BGR (112, 112, 3)."""
+        return np.asarray(cv2.warpAffine(picture, similarity(five, ARCFACE_112), (112, 112)), np.uint8)
+
+    def of(self, crop: NDArray[np.uint8]) -> Embedding:
+        """Embedding of an aligned face."""
         tensor = np.ascontiguousarray(crop[:, :, ::-1].transpose(2, 0, 1), np.float32)[None]
         return unit(self._network.run(data=tensor)["fc1"].reshape(-1))
 

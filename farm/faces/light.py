@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.hands import Hand
-from farm.faces.meshwarp import Target
+from farm.faces.target import Target
 from farm.faces.texture import Mask, Texture
 from farm.faces.track import AFTER, BEFORE, Step, Track
 
@@ -25,6 +25,7 @@ def target_of(track: Track, hands: list[Hand], rest: NDArray[np.float64] | None)
         rest=rest,
         traits=_traits(track),
         now=sum(step.offset < 0 for step in track.steps),
+        sharpness=track.sharpness(),
     )
 
 

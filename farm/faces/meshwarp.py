@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from farm.faces import eyes, hands
-from farm.faces.geometry import HeadPose, head_pose, placement
-from farm.faces.hands import Hand
+from farm.faces.geometry import HeadPose, placement
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mesh import INNER_LIPS, LEFT_EYE, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
+from farm.faces.sharpness import clear_enough
+from farm.faces.target import Patch, Target
 from farm.faces.texture import (
     SIZE,
     Mask,
@@ -69,46 +70,8 @@ class SwapSettings(BaseModel):
     """Degrees beyond which a face is left as it is; the swap fades out over the 20 degrees before."""
     smallest: float = Field(default=16.0, ge=8)
     """Faces under this many pixels are left as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The face to be changed, as one frame's window shows it.
-
-    Attributes
-    ----------
-    points: float64[478, 3], smoothed landmarks in the frame's pixels.
-    texture, skin: the unrolled face and its bare skin, averaged over the window.
-    hands: hands in front of it. iris: the irises' colour over the window, None where they are not seen.
-    rest: float64[468, 3], the person's form at rest (see `geometry.Placement.undo`), None where unknown.
-    traits: float32[t, 57], what the face does in the window, `now` the row of this frame; None where nobody asked.
-    """
-
-    points: NDArray[np.float64]
-    texture: Texture
-    skin: Mask
-    hands: tuple[Hand, ...] = ()
-    iris: NDArray[np.float32] | None = None
-    rest: NDArray[np.float64] | None = None
-    traits: NDArray[np.float32] | None = None
-    now: int = 0
-
-    @property
-    def pose(self) -> HeadPose:
-        return head_pose(self.points)
-
-    @property
-    def size(self) -> float:
-        """The longer side of the landmarks' box, pixels."""
-        return float(np.ptp(self.points[:VERTICES, :2], axis=0).max())
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """What was changed: the box in the frame (x0, y0, x1, y1) and the mask in it, float32 0..1."""
-
-    box: tuple[int, int, int, int]
-    mask: Mask
+    min_sharpness: float = Field(default=0.015, ge=0, le=0.2)
+    """Faces less sharp (see `farm.faces.sharpness`) are left as they are; the swap fades in up to twice that."""
 
 
 def believable(pose: HeadPose, settings: SwapSettings) -> float:
@@ -120,7 +83,9 @@ def believable(pose: HeadPose, settings: SwapSettings) -> float:
 
 def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: SwapSettings) -> Patch | None:
     """Put `identity` onto `target` in `frame`, in place; None where nothing was changed."""
-    strength = settings.strength * believable(target.pose, settings)
+    strength = (
+        settings.strength * believable(target.pose, settings) * clear_enough(target.sharpness, settings.min_sharpness)
+    )
     if strength < _MIN_STRENGTH:
         return None
     moved = _reproportioned(target, identity, settings.proportions)
@@ -128,9 +93,8 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     box = clipped(frame, np.concatenate([both.min(axis=0), both.max(axis=0)]), margin=2)
     origin = np.array(box[:2], np.float64)
     region, tones = region_to_rgb(frame, box), tone_map_of(frame.colour)
-    canvas = _Canvas.of(
-        region if tones.plain else tones.seen(region), moved - [*origin, 0], target.points - [*origin, 0]
-    )
+    shown = region if tones.plain else tones.seen(region)
+    canvas = _Canvas.of(shown, moved - [*origin, 0], target.points - [*origin, 0])
     skin = _light(target, identity, settings).fall_on(canvas, identity.detail)
     plate = canvas.displaced_plate()
     skin = _with_grain(skin, plate, canvas, identity, settings.grain)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from farm.faces import hands
 from farm.faces.mesh import OUTER_LIPS, VERTICES, canonical_mesh
-from farm.faces.meshwarp import Target
 from farm.faces.neural_align import Box
 from farm.faces.neural_masks import Mask, Occluder, Regions, box_mask, combined, eroded_blur
 from farm.faces.neural_settings import Area, MaskSettings
 from farm.faces.neural_source import Loads
+from farm.faces.target import Target
 from farm.media.tonemap import Floats
 
 _NOSE_TIP, _UNDER_NOSE = 4, 2

@@ -13,7 +13,7 @@ import numpy as np
 
 from farm.faces.geometry import five_points
 from farm.faces.identity import PreparedIdentity
-from farm.faces.meshwarp import Patch, SwapSettings, Target, believable
+from farm.faces.meshwarp import SwapSettings, believable
 from farm.faces.neural_align import Aligned, aligned, lay_back
 from farm.faces.neural_contract import check_contract
 from farm.faces.neural_cover import Cover
@@ -24,6 +24,8 @@ from farm.faces.neural_source import Loads
 from farm.faces.neural_swap import DfmSwapper, EmbeddingSwapper, Swapper, open_swapper
 from farm.faces.neural_upscale import Upscaler
 from farm.faces.report import Outcome
+from farm.faces.sharpness import clear_enough
+from farm.faces.target import Patch, Target
 from farm.inference.spec import ModelSpec, Task
 from farm.media.frame import Frame
 from farm.media.tonemap import Floats, tone_map_of
@@ -49,7 +51,10 @@ class NeuralSwap:
         """Put the identity called `name` onto `target`, in place."""
         if target.size < self._settings.smallest:
             return Outcome.TOO_SMALL, None
-        strength = self._settings.strength * believable(target.pose, self._pose)
+        clear = clear_enough(target.sharpness, self._settings.min_sharpness)
+        if clear <= 0:
+            return Outcome.TOO_BLURRED, None
+        strength = self._settings.strength * believable(target.pose, self._pose) * clear
         if strength <= 0:
             return Outcome.TOO_SIDEWAYS, None
         look = tone_map_of(frame.colour)

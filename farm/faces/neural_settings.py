@@ -69,6 +69,7 @@ class NeuralSwapSettings(NeuralSettings):
     colour: how far the new face's mean and spread of colour are matched to the plate's, inside the mask.
     morph: for autoencoders (DFM) that have such an input.
     max_yaw, max_pitch: degrees beyond which a face is left as it is; the swap fades out over the 20 degrees before.
+    min_sharpness: faces less sharp (see `farm.faces.sharpness`) are left; the swap fades in up to twice that.
     """
 
     strength: Share = 1.0
@@ -78,6 +79,7 @@ class NeuralSwapSettings(NeuralSettings):
     morph: Share | None = None
     max_yaw: float = Field(default=80.0, ge=10, le=90)
     max_pitch: float = Field(default=65.0, ge=10, le=90)
+    min_sharpness: float = Field(default=0.015, ge=0, le=0.2)
 
 
 class RestoreSettings(NeuralSettings):

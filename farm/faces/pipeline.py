@@ -17,12 +17,12 @@ from farm.faces.ahead import ahead
 from farm.faces.identity import PreparedIdentity
 from farm.faces.light import target_of
 from farm.faces.mapping import Mapping
-from farm.faces.meshwarp import Patch
 from farm.faces.mirror import flipped, flipped_report, is_mirrored, straight_facts
 from farm.faces.network import Networks
 from farm.faces.processors import Work, processors_of
 from farm.faces.report import FaceReport, FrameReport, Outcome
 from farm.faces.roles import Face, Roles, by_distance
+from farm.faces.target import Patch
 from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Window
 from farm.faces.views import Analyst, FaceView, FrameView
 from farm.media.facts import PlateFacts

@@ -14,13 +14,15 @@ from farm.faces import meshwarp
 from farm.faces.bankpath import BankPath
 from farm.faces.dressing import dressed
 from farm.faces.identity import PreparedIdentity
-from farm.faces.meshwarp import Patch, SwapSettings, Target
+from farm.faces.meshwarp import SwapSettings
 from farm.faces.network import Networks
 from farm.faces.neural_frames import FrameProcessor, FrameRestore, FrameUpscale
 from farm.faces.neural_processors import FaceRestore, NeuralSwap
 from farm.faces.neural_settings import NeuralSettings, NeuralSwapSettings, RestoreSettings, UpscaleSettings
 from farm.faces.neural_source import catalogue_of
 from farm.faces.report import Outcome
+from farm.faces.sharpness import clear_enough
+from farm.faces.target import Patch, Target
 from farm.media.frame import Frame
 from farm.recipe import MESH_WARP, RESTORE, SWAP, UPSCALE, ProcessorSpec, Recipe
 
@@ -56,6 +58,8 @@ class MeshWarpSwap:
             return Outcome.NOT_MAPPED, None
         if work.target.size < self._settings.smallest:
             return Outcome.TOO_SMALL, None
+        if clear_enough(work.target.sharpness, self._settings.min_sharpness) <= 0:
+            return Outcome.TOO_BLURRED, None
         if meshwarp.believable(work.target.pose, self._settings) <= 0:
             return Outcome.TOO_SIDEWAYS, None
         patch = meshwarp.swap(frame, work.target, self._dressed(work, work.identity), self._settings)

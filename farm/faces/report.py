@@ -19,6 +19,7 @@ class Outcome(StrEnum):
     OUT_OF_TIME = "out of the time range"
     OUT_OF_REGION = "out of the region"
     TOO_SMALL = "too small"
+    TOO_BLURRED = "too blurred"
     TOO_SIDEWAYS = "too sideways"
     COVERED = "covered"
     FAILED = "failed: the swap was not finite"

@@ -25,6 +25,8 @@ EMBED_EVERY = 5
 """Frames whose index is a multiple are embedded: any track of five frames holds one. Fewer than AFTER."""
 HANDS_EVERY = 3
 _GAP = 4
+_NEAR = 3.0
+"""Frames: sharpness is measured every few frames, and changes within a few."""
 CUT = 0.12
 _QUICK = frozenset({*INNER_LIPS, *OUTER_LIPS, *LEFT_EYE, *RIGHT_EYE, *range(468, 478)})
 _SLOW_WEIGHTS = {
@@ -60,6 +62,15 @@ class Track:
         if not found:
             return None
         return unit(np.sum([e * w for e, w in found], axis=0))
+
+    def sharpness(self) -> float | None:
+        """How sharp the face is, nearer frames counting more; None where it was not measured."""
+        found = [(s.offset, s.face.sharpness) for s in self.steps if s.face.sharpness is not None]
+        if not found:
+            return None
+        offsets, values = np.array(found).T
+        weights = np.exp(-0.5 * (offsets / _NEAR) ** 2)
+        return float((values * weights).sum() / weights.sum())
 
     def points(self) -> NDArray[np.float64]:
         """Landmarks of offset 0, smoothed (478, 3); lids and lips less, for they move fast."""
@@ -146,7 +157,7 @@ class Window:
         """The face, without what only a frame outside the window could tell (that the track starts there)."""
         face = views[at].faces[position]
         if face.starts and at == min(views) and at > 0:
-            return replace(face, embedding=None)
+            return replace(face, embedding=None, sharpness=None)
         return face
 
     def _filled(self, views: dict[int, FrameView], index: int, faces: list[FaceView]) -> list[tuple[Step, ...]]:

@@ -14,12 +14,13 @@ from farm.faces.embed import Embedder, Embedding
 from farm.faces.expression import Expressions, Traits
 from farm.faces.eyes import iris_colour
 from farm.faces.finder import open_finder
-from farm.faces.geometry import Affine, apply, five_points, invert
+from farm.faces.geometry import Affine, apply, five_points, invert, scale_of
 from farm.faces.hands import Hand, HandFinder
 from farm.faces.landmarks import Landmarker, Landmarks
 from farm.faces.mesh import VERTICES
 from farm.faces.mirror import flipped, is_mirrored, straight_facts
 from farm.faces.network import EMBEDDER, HANDS, LANDMARKER, PALMS, Networks
+from farm.faces.sharpness import sharpness
 from farm.faces.texture import Mask, Texture, skin, unwrap
 from farm.media.colour import region_to_rgb, upright_preview
 from farm.media.facts import PlateFacts
@@ -52,7 +53,7 @@ class FaceView:
     texture, skin: the unrolled face in display-referred RGB (BT.709 where the plate is HDR or wide), and where it is
         bare skin; without elements where no processor of the recipe asks for them. iris: float32[3] RGB of the irises,
         None where the eyes do not show it.
-    hands: hands seen near this face. embedding: where one was made.
+    hands: hands seen near this face. embedding: where one was made; sharpness: measured with it.
     crowded: another face is so near that the two may be mistaken for one another.
     starts: the embedding was made because no face of the frame before continues here.
     filled: the detector missed it; it was found between its neighbours in time.
@@ -68,6 +69,7 @@ class FaceView:
     iris: NDArray[np.float32] | None
     hands: list[Hand] = field(default_factory=list)
     embedding: Embedding | None = None
+    sharpness: float | None = None
     crowded: bool = False
     starts: bool = False
     filled: bool = False
@@ -149,9 +151,13 @@ class CloseUp:
         self._expressions = Expressions(networks) if expressions else None
 
     def embed(self, view: FrameView, face: FaceView) -> None:
+        """Say who it is and how sharp, from one aligned crop."""
         if face.embedding is None:
             points = apply(invert(view.to_frame), face.points)
-            face.embedding = self._embedder(view.preview, five_points(points))
+            crop = self._embedder.crop(view.preview, five_points(points))
+            face.embedding = self._embedder.of(crop)
+            grey = cv2.cvtColor(crop, cv2.COLOR_BGR2GRAY).astype(np.float32)
+            face.sharpness = sharpness(grey, face.size / scale_of(view.to_frame))
 
     def refind(self, view: FrameView, points: NDArray[np.float64]) -> FaceView | None:
         """The face that should lie at `points` (478, 3; frame) although the detector missed it."""

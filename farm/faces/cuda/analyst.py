@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ from farm.faces.geometry import ARCFACE_112, invert
 from farm.faces.hands import PALM_LOGIT, palm_crop
 from farm.faces.landmarks import Landmarks
 from farm.faces.network import Networks
+from farm.faces.sharpness import sharpness
 from farm.faces.track import EMBED_EVERY, HANDS_EVERY
 from farm.faces.views import (
     MIN_PRESENCE,
@@ -141,10 +143,13 @@ class CardAnalyst(CloseUp):
         for some in _parts(wanted, network.buckets.capacity):
             five = five_of(np.stack([face.points for _, face in some]))
             self._cut(batch, some, similarities(ARCFACE_112, five), network)
+            crops = self._kernels.download(network.buckets.arrays[network.spec.inputs[0].in_graph][: len(some)])
             network.buckets.run(len(some))
             vectors = self._kernels.download(network.buckets.arrays[network.spec.outputs[0].in_graph][: len(some)])
-            for (_, face), vector in zip(some, vectors, strict=True):
+            for (_, face), vector, crop in zip(some, vectors, crops, strict=True):
                 face.embedding = unit(vector.reshape(-1))
+                grey = cv2.cvtColor(np.ascontiguousarray(crop.transpose(1, 2, 0), np.float32), cv2.COLOR_RGB2GRAY)
+                face.sharpness = sharpness(np.asarray(grey, np.float32), face.size)
 
     def _find_all_hands(self, batch: CardBatch, views: list[FrameView]) -> None:
         """Ask for palms on the card; only where there may be one is the frame looked at closely."""

@@ -21,7 +21,7 @@ from farm.faces.hands import Hand
 from farm.faces.identity import PreparedIdentity
 from farm.faces.light import target_of
 from farm.faces.meshwarp import SwapSettings as PoseSettings
-from farm.faces.meshwarp import Target, believable
+from farm.faces.meshwarp import believable
 from farm.faces.neural_align import Box, warped
 from farm.faces.neural_cover import Cover
 from farm.faces.neural_identity import prepared_source, source_key
@@ -31,6 +31,8 @@ from farm.faces.neural_source import Loads
 from farm.faces.neural_swap import open_swapper
 from farm.faces.report import FaceReport, Outcome
 from farm.faces.roles import Face, by_distance
+from farm.faces.sharpness import clear_enough
+from farm.faces.target import Target
 from farm.media.colour import region_to_rgb
 from farm.media.frame import Frame
 from farm.media.tonemap import Floats
@@ -120,7 +122,10 @@ class CardPainter:
         shapeless = not np.isfinite(five).all() or float(np.ptp(five, axis=0).max()) < 1
         if target.size < self._settings.smallest or shapeless:
             return Outcome.TOO_SMALL, None
-        strength = self._settings.strength * believable(target.pose, self._pose)
+        clear = clear_enough(target.sharpness, self._settings.min_sharpness)
+        if clear <= 0:
+            return Outcome.TOO_BLURRED, None
+        strength = self._settings.strength * believable(target.pose, self._pose) * clear
         if strength <= 0:
             return Outcome.TOO_SIDEWAYS, None
         return Outcome.SWAPPED, _Job(place, row, planned.face.identity or "", planned.identity, target, strength)

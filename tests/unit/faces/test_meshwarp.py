@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from farm.faces.eyes import eyeballs
 from farm.faces.hands import Hand
 from farm.faces.mesh import INNER_LIPS
-from farm.faces.meshwarp import SwapSettings, Target, believable, swap
+from farm.faces.meshwarp import SwapSettings, believable, swap
+from farm.faces.target import Target
 from farm.faces.texture import SIZE, atlas, filled_outline, unwrap
 from farm.media.colour import region_to_rgb
 from farm.media.frame import Frame

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from farm.errors import RecipeError
 from farm.faces.geometry import five_points
 from farm.faces.identity import PreparedIdentity
-from farm.faces.meshwarp import Target
 from farm.faces.neural_align import aligned, lay_back
 from farm.faces.neural_cover import Cover
 from farm.faces.neural_settings import MaskSettings
 from farm.faces.neural_source import Runs
 from farm.faces.processors import check_settings
+from farm.faces.target import Target
 from farm.faces.texture import SIZE
 from farm.inference.templates import template
 from farm.media.colour import paste_rgb, region_to_rgb
