@@ -54,6 +54,7 @@ def plan(plate: str, folder: str, *, stored: bool, scenes: bool) -> Answer:
     """
     path, work = Path(plate), Path(folder)
     store = FolderStore(work / "store", UrlSigner(os.urandom(16)))
+    probe_safely(path)  # the process that its children are forked from is there after a worker's first plate
     begun, first, chunks = time.perf_counter(), 0.0, 0
     # With the context of a recipe that changes faces.
     cutter = PlateCutter(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from farm.chunker.plan import ChunkPlanner, ChunkRange, ChunkSizes
@@ -14,13 +12,11 @@ from farm.errors import InputError, PlanMismatchError
 from farm.media.facts import PlateFacts
 from farm.media.frameindex import FrameIndex, Want
 from farm.media.fulldecode import ScannedFrame, decode_timeline, timeline_of
+from farm.media.packetlog import PacketLog, keeps_packets_whole
 from farm.media.scan import PacketsNotEnoughError, scan_frames
 from farm.media.segment import cut_wants
 from farm.media.segmentfile import Segment
 from farm.media.timeline import Timeline
-
-_SCANNED_AHEAD = 256
-"""Frames that are scanned, by a thread, while as many before them are planned and their packets copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +30,10 @@ class CutChunk:
 class PlateCutter:
     """Cuts one plate.
 
-    One cursor scans packets and plans; a second follows and copies them, so the first chunk is there long before the
-    scan ends, and nothing but the list of frames grows with the plate. Where the packets do not say which frames
-    there are, the plate is decoded instead, and the chunks handed out so far are checked against that.
+    One cursor scans packets and plans, and what it has passed is copied, so the first chunk is there long before the
+    scan ends, and nothing but lists of frames and packets grows with the plate. Where a container does not keep packets
+    in one piece, a second cursor follows and copies. Where the packets do not say which frames there are, the plate is
+    decoded instead, and the chunks handed out so far are checked against that.
     `at_scenes` ends chunks where scenes begin, where one begins within reach: for work that remembers from frame to
     frame.
     """
@@ -58,6 +55,7 @@ class PlateCutter:
         self._folder = folder
         self._context = (before, after)
         self._by_decoding = by_decoding
+        self._log = PacketLog(path) if keeps_packets_whole(facts) and not by_decoding else None
         self._frames: list[ScannedFrame] = []
         self._scenes = SceneFinder(path, facts, self._frames)
         self._planner = ChunkPlanner(
@@ -76,7 +74,7 @@ class PlateCutter:
         be wrong: plan again with `by_decoding`), OSError (disk).
         """
         try:
-            for segment in cut_wants(self._path, self._facts, self._index, self._wants(), self._folder):
+            for segment in cut_wants(self._path, self._facts, self._index, self._wants(), self._folder, log=self._log):
                 yield CutChunk(self._ranges.pop(segment.first), segment)
         finally:
             self._scenes.close()
@@ -134,10 +132,11 @@ class PlateCutter:
     def _found(self) -> Iterator[ScannedFrame]:
         if not self._by_decoding:
             try:
-                yield from _ahead(scan_frames(self._path, self._facts))
+                yield from scan_frames(self._path, self._facts, self._log)
                 return
             except PacketsNotEnoughError:
-                pass
+                if self._log is not None:
+                    self._log.read_rest(self._facts)
         self._decoded = decode_timeline(self._path, self._facts)
         self._index.know_damage(self._decoded)
         columns = (self._decoded.pts, self._decoded.duration, self._decoded.key, self._decoded.packet)
@@ -150,20 +149,3 @@ class PlateCutter:
                     do="Plan again by decoding the whole plate.",
                 )
         yield from decoded[len(self._frames) :]
-
-
-def _ahead(frames: Generator[ScannedFrame]) -> Iterator[ScannedFrame]:
-    """The same frames, found by a thread, a batch ahead. What an error's batch had found before it is left out."""
-
-    def batch() -> list[ScannedFrame]:
-        return list(islice(frames, _SCANNED_AHEAD))
-
-    pool = ThreadPoolExecutor(1, "plate-scan")
-    try:
-        coming = pool.submit(batch)
-        while found := coming.result():
-            coming = pool.submit(batch)
-            yield from found
-    finally:
-        pool.shutdown()
-        frames.close()

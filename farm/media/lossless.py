@@ -48,15 +48,7 @@ def lossless_segments(
 
 
 def _start(want: Want, index: FrameIndex, setup: DecoderSetup, folder: Path) -> SegmentFileWriter:
-    header = SegmentHeader(
-        coding="lossless",
-        first=want.first,
-        last=want.last,
-        low=want.low,
-        high=want.high,
-        frames=index.part(want.low, want.high),
-        setup=setup,
-    )
+    header = SegmentHeader.of("lossless", want, index, setup)
     return SegmentFileWriter(folder / f"{want.first:09d}.segment", header)
 
 

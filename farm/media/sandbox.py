@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -45,6 +46,12 @@ def _forks() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["farm.media.probe", "farm.media.stills", "farm.media.sandbox"])
     return context
+
+
+def warm_up() -> None:
+    """Have the parser loaded, beside whatever comes next, so that the first file does not wait for that."""
+    _forks()
+    forkserver.ensure_running()
 
 
 def _facts(path: Path) -> Any:

@@ -7,9 +7,10 @@ pictures that cannot be decoded at the start.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from farm.media import limits
 from farm.media.decoder import DecodeLog, decode_packets
 from farm.media.facts import PlateFacts
 from farm.media.fulldecode import ScannedFrame, decode_timeline, timeline_of
+from farm.media.packetlog import PacketLog
 from farm.media.packets import PacketReader, open_packets
 from farm.media.shape import ShapeWatch
 from farm.media.timeline import Timeline
@@ -48,30 +50,41 @@ def scan_timeline(path: Path, facts: PlateFacts, *, on_frame: Callable[[ScannedF
     return timeline_of(frames, facts)
 
 
-def scan_frames(path: Path, facts: PlateFacts) -> Generator[ScannedFrame]:
-    """Frames in presentation order, each as soon as it is certain. Raises PacketsNotEnoughError."""
+def scan_frames(path: Path, facts: PlateFacts, log: PacketLog | None = None) -> Iterator[ScannedFrame]:
+    """Frames in presentation order, each as soon as it is certain. Raises PacketsNotEnoughError.
+
+    `log` is told of every packet that is read.
+    """
     if facts.video.codec not in limits.ONE_PICTURE_A_PACKET:
         raise PacketsNotEnoughError(f"{facts.video.codec} packets may hold several pictures or none")
     if facts.video.codec in ("h264", "hevc") and facts.video.field_order not in ("progressive", "unknown"):
         raise PacketsNotEnoughError("fields may come in packets of their own")
-    hidden = _undecodable_head(path, facts)
+    all_key = facts.video.codec in limits.INTRA_ONLY
     with open_packets(path, facts) as reader:
-        yield from _Presentation(hidden, facts.video.codec in limits.INTRA_ONLY).frames(reader)
+        packets = iter(reader)
+        head = [] if all_key else list(islice(packets, 2 * _REORDER_WINDOW))
+        hidden = _undecodable(path, facts, head)
+        if log is not None:
+            log.begin(reader, facts.video.codec)
+        yield from _Presentation(hidden, all_key, log).frames(reader, chain(head, packets))
 
 
 class _Presentation:
     """Puts packets into presentation order with a heap of bounded size."""
 
-    def __init__(self, hidden: frozenset[int], all_key: bool) -> None:
+    def __init__(self, hidden: frozenset[int], all_key: bool, log: PacketLog | None) -> None:
         self._hidden = hidden
         self._all_key = all_key
+        self._log = log
         self._waiting: list[ScannedFrame] = []
         self._last_pts: int | None = None
         self._last_dts: int | None = None
 
-    def frames(self, reader: PacketReader) -> Iterator[ScannedFrame]:
+    def frames(self, reader: PacketReader, packets: Iterator[tuple[int, Any]]) -> Iterator[ScannedFrame]:
         shape = ShapeWatch(reader.setup.codec, reader.setup.extradata_bytes)
-        for ordinal, packet in reader:
+        for ordinal, packet in packets:
+            if self._log is not None:
+                self._log.add(packet)
             if packet.is_corrupt:
                 raise PacketsNotEnoughError(f"packet {ordinal} is marked as damaged")
             if packet.is_keyframe and shape.differs(packet):
@@ -108,19 +121,15 @@ class _Presentation:
         return frame
 
 
-def _undecodable_head(path: Path, facts: PlateFacts) -> frozenset[int]:
+def _undecodable(path: Path, facts: PlateFacts, head: Sequence[tuple[int, Any]]) -> frozenset[int]:
     """Ordinals of packets at the start that a plain decode does not show: leading pictures, a start inside a GOP."""
-    if facts.video.codec in limits.INTRA_ONLY:
+    suspects = _suspects([(o, p.pts, p.is_keyframe) for o, p in head if not p.is_discard]) if head else set()
+    if not suspects:
         return frozenset()
+    # Decoding changes packets, and these are still to be counted: read them once more.
     with open_packets(path, facts) as reader:
-        head = list(islice(reader, 2 * _REORDER_WINDOW))
-        suspects = _suspects([(o, p.pts, p.is_keyframe) for o, p in head if not p.is_discard])
-        if not suspects:
-            return frozenset()
-        for ordinal, packet in head:
-            packet.pts = packet.dts = ordinal
-        log = DecodeLog()
-        shown = {d.ordinal for d in decode_packets(reader.setup, (p for _, p in head), log)}
+        log, numbered = DecodeLog(), islice(reader.numbered([]), len(head))
+        shown = {d.ordinal for d in decode_packets(reader.setup, numbered, log)}
     return frozenset(suspects - shown)
 
 

@@ -1,7 +1,8 @@
 """Cut a plate into segments: for each chunk a file of the packets that its frames and their context need.
 
-One pass, front to back; a segment is handed out as soon as its last packet was read. Packets since the last place
-where decoding may start are kept aside (in memory, on disk when they are many), since the next chunk begins there.
+From a packet log where the plate has one (`farm.media.logcut`), else by reading it again, front to back: a segment is
+handed out as soon as its last packet was read, and packets since the last place where decoding may start are kept
+aside (in memory, on disk when they are many), since the next chunk begins there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -18,15 +20,15 @@ from farm.media import limits
 from farm.media.decoder import CodedPacket, DecoderSetup
 from farm.media.facts import PlateFacts
 from farm.media.frameindex import FrameIndex, Want
+from farm.media.logcut import LogCutter, run_up_limit
 from farm.media.lossless import lossless_segments
+from farm.media.packetlog import PacketLog
 from farm.media.packets import open_packets
 from farm.media.randomaccess import start_test
 from farm.media.segmentfile import Record, Segment, SegmentFileWriter, SegmentHeader, encode_record
 from farm.media.timeline import Timeline
 
 _IN_MEMORY = 32 * 1024 * 1024
-_MAX_RUN_UP = 600
-"""Packets that may be decoded and dropped before a chunk's first frame; a longer run-up costs more than coding anew."""
 
 
 class Range(Protocol):
@@ -62,11 +64,25 @@ def cut_segments(
 
 
 def cut_wants(
-    path: Path, facts: PlateFacts, index: FrameIndex, wants: Iterator[Want], folder: Path, *, lossless: bool = False
+    path: Path,
+    facts: PlateFacts,
+    index: FrameIndex,
+    wants: Iterator[Want],
+    folder: Path,
+    *,
+    lossless: bool = False,
+    log: PacketLog | None = None,
 ) -> Iterator[Segment]:
-    """The same for wants that are made while the index still grows."""
+    """The same for wants that are made while the index still grows, and `log`, if there is one, with it."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not lossless:
+    if log is not None:
+        wants = chain([first], wants) if (first := next(wants, None)) is not None else iter(())
+    # By now the scan has begun, and seen whether packets lie where the container says.
+    if log is not None and log.exact:
+        logged = LogCutter(path, folder, index, wants, log, facts.video.codec)
+        yield from logged.run()
+        wants = logged.remaining()
+    elif not lossless:
         cutter = _Cutter(folder, index, wants)
         with open_packets(path, facts) as reader:
             yield from cutter.run(reader.setup, facts.video.codec, reader.coded())
@@ -138,7 +154,7 @@ class _Cutter:
         if want is None:
             return
         run_up = want.begin - self._gop.start
-        if self._gop.start < 0 or run_up > max(_MAX_RUN_UP, 3 * (want.high - want.low)):
+        if self._gop.start < 0 or run_up > run_up_limit(want):
             self._given_up.append(want)
             self._no_start = True
             return
@@ -146,15 +162,7 @@ class _Cutter:
             self._given_up.append(want)
             self._next = next(self._wants, None)
             return
-        header = SegmentHeader(
-            coding="copy",
-            first=want.first,
-            last=want.last,
-            low=want.low,
-            high=want.high,
-            frames=self._index.part(want.low, want.high),
-            setup=setup,
-        )
+        header = SegmentHeader.of("copy", want, self._index, setup)
         file = SegmentFileWriter(self._folder / f"{want.first:09d}.segment", header)
         self._open.append(_Open(want, file, run_up))
         self._gop.copy_to(file)

@@ -13,18 +13,18 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from farm.errors import InfrastructureError
 from farm.media.decoder import CodedPacket, DecoderSetup, Stamp
+from farm.media.frameindex import FrameIndex, Want
 
 _MAGIC = b"FARMSEG1"
 _RECORD = struct.Struct("<qqqqBBI")
@@ -55,6 +55,20 @@ class SegmentHeader(BaseModel):
     frames: list[tuple[int, int]]
     setup: DecoderSetup
 
+    @classmethod
+    def of(cls, coding: Literal["copy", "lossless"], want: Want, index: FrameIndex, setup: DecoderSetup) -> Self:
+        """The header of a segment that gives what `want` names."""
+        low, high = want.low, want.high
+        return cls(
+            coding=coding,
+            first=want.first,
+            last=want.last,
+            low=low,
+            high=high,
+            frames=index.part(low, high),
+            setup=setup,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -73,6 +87,8 @@ class Segment:
     size: int
 
 
+SideData = tuple[tuple[str, bytes], ...]
+"""(kind, bytes) pairs that come with a packet."""
 Record = tuple[bytes, bytes, bytes]
 """A record in three pieces, so that a packet is not copied once more: what is before it, the packet, the CRC-32."""
 
@@ -80,8 +96,8 @@ Record = tuple[bytes, bytes, bytes]
 class SegmentFileWriter:
     """Writes one segment; use as a context manager, or call close().
 
-    Records are gathered and written by a thread, one batch behind: reading, checking and writing go on side by side.
-    An error of the disk is raised by the next write, or by close().
+    Records are gathered and written many at a time; `size` is how many bytes there are so far. An error of the disk is
+    raised by a write, or by close().
     """
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
@@ -89,47 +105,46 @@ class SegmentFileWriter:
         self.header = header
         self.records = 0
         self._file = path.open("wb", buffering=0)
-        self._thread = ThreadPoolExecutor(1, "segment-write")
-        self._writing: Future[None] | None = None
         text = header.model_dump_json().encode()
         self._batch = [_MAGIC + struct.pack("<I", len(text)) + _with_crc(text)]
         self._bytes = len(self._batch[0])
-        self._size = self._bytes
+        self.size = self._bytes
 
     def write(self, record: Record) -> None:
         """Append one record made by `encode_record`."""
         self._append(record)
         self.records += 1
 
+    def write_records(self, pieces: Sequence[bytes | memoryview], count: int) -> None:
+        """Append `count` records in pieces, at most 1024; they are written when this returns."""
+        self._flush()
+        self.size += _write_all(self._file, pieces)
+        self.records += count
+
     def _append(self, pieces: tuple[bytes, ...]) -> None:
         self._batch += pieces
         size = sum(map(len, pieces))
         self._bytes += size
-        self._size += size
+        self.size += size
         if self._bytes >= _BATCH_BYTES or len(self._batch) >= _BATCH_PIECES:
-            self._hand_over()
+            self._flush()
 
-    def _hand_over(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
-        self._writing = self._thread.submit(_write_all, self._file, self._batch)
-        self._batch, self._bytes = [], 0
+    def _flush(self) -> None:
+        if self._batch:
+            _write_all(self._file, self._batch)
+            self._batch, self._bytes = [], 0
 
     def close(self) -> int:
         """Write the end record; returns the file's size."""
         self._append((_with_crc(_RECORD.pack(_END, self.records, 0, 0, 0, 0, 0)),))
         try:
-            self._hand_over()
-            if self._writing is not None:
-                self._writing.result()
+            self._flush()
         finally:
-            self._thread.shutdown()
             self._file.close()
-        return self._size
+        return self.size
 
     def abandon(self) -> None:
         """Close and remove the unfinished file."""
-        self._thread.shutdown()
         self._file.close()
         self.path.unlink(missing_ok=True)
 
@@ -145,30 +160,35 @@ class SegmentFileWriter:
             self.abandon()
 
 
-def _write_all(file: FileIO, pieces: list[bytes]) -> None:
-    """All the pieces, however many the system takes at a time."""
+def _write_all(file: FileIO, pieces: Sequence[bytes | memoryview]) -> int:
+    """All the pieces, however many bytes the system takes at a time; how many bytes there were."""
     due = sum(map(len, pieces))
     written = os.writev(file.fileno(), pieces)
     if written < due:
         rest = memoryview(b"".join(pieces))[written:]
         while rest:
             rest = rest[file.write(rest) :]
+    return due
 
 
 def encode_record(packet: CodedPacket) -> Record:
     """The pieces of one record."""
-    stamp = packet.stamp
-    flags = packet.key * _KEY | packet.discard * _DISCARD | packet.corrupt * _CORRUPT
-    flags |= (stamp.pts is None) * _NO_PTS | (stamp.dts is None) * _NO_DTS
-    head = _RECORD.pack(
-        packet.ordinal, stamp.pts or 0, stamp.dts or 0, stamp.duration, flags, len(packet.side_data), len(packet.data)
-    )
-    if packet.side_data:
-        head += b"".join(
-            bytes([len(kind)]) + kind.encode("ascii") + struct.pack("<I", len(data)) + data
-            for kind, data in packet.side_data
-        )
+    flags = packet.key, packet.discard, packet.corrupt
+    head = encode_head(packet.ordinal, packet.stamp, flags, packet.side_data, len(packet.data))
     return head, packet.data, struct.pack("<I", zlib.crc32(packet.data, zlib.crc32(head)))
+
+
+def encode_head(ordinal: int, stamp: Stamp, flags: tuple[bool, bool, bool], side_data: SideData, size: int) -> bytes:
+    """What stands before a packet of `size` bytes in its record; `flags` are key, discard and corrupt."""
+    pts, dts, duration = stamp
+    key, discard, corrupt = flags
+    bits = key * _KEY | discard * _DISCARD | corrupt * _CORRUPT | (pts is None) * _NO_PTS | (dts is None) * _NO_DTS
+    head = _RECORD.pack(ordinal, pts or 0, dts or 0, duration, bits, len(side_data), size)
+    if side_data:
+        head += b"".join(
+            bytes([len(kind)]) + kind.encode("ascii") + struct.pack("<I", len(data)) + data for kind, data in side_data
+        )
+    return head
 
 
 def _with_crc(body: bytes) -> bytes:

@@ -13,7 +13,7 @@ from farm.jobs.wire import ChunkPlan, PlanResult
 from farm.media.damage import timeline_warnings
 from farm.media.facts import PlateFacts
 from farm.media.grow import grown
-from farm.media.sandbox import probe_safely
+from farm.media.sandbox import probe_safely, warm_up
 from farm.media.timeline import Timeline
 from farm.media.whole import job_encoder
 from farm.store import keys
@@ -27,6 +27,7 @@ def plan(context: TaskContext) -> PlanResult:
     plate is planned again by decoding all of it: the chunks are published anew under the same numbers.
     """
     job = context.claim.job
+    warm_up()
     path, plate = context.fetch(job.plate, "plate")
     facts = probe_safely(path)
     publish = partial(context.control.publish_plate, context.lease, sha256=plate.sha256, size=plate.size)
