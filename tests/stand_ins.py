@@ -7,6 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
 from farm.inference.catalogue import Catalogue
 from farm.inference.deployment import Deployment, open_deployment
 from farm.inference.spec import LicenceClass, ModelSpec
@@ -35,6 +39,17 @@ def stand_in_catalogue(
         if spec.licence.licence_class is not LicenceClass.PERMISSIVE:
             deployment.acceptances.accept(spec.name, spec.licence.id, by="a test")
     return deployment
+
+
+def spoilt(name: str, factor: float = np.nan) -> bytes:
+    """The stand-in of `name` with an answer times `factor`: no number, or flat where that is 0."""
+    model = onnx.load_from_string(stand_in(Catalogue.load().spec(name)))
+    out = model.graph.output[0].name
+    for node in model.graph.node:
+        node.output[:] = ["before" if made == out else made for made in node.output]
+    model.graph.initializer.insert(0, numpy_helper.from_array(np.float32(factor), "factor"))
+    model.graph.node.append(onnx.helper.make_node("Mul", ["before", "factor"], [out]))
+    return model.SerializeToString()
 
 
 def _write(spec: ModelSpec, folder: Path, home: Path, half: bytes | None) -> None:

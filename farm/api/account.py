@@ -55,7 +55,8 @@ class IdentityOut(BaseModel):
 class ReportOut(BaseModel):
     """`frames`: rendered so far. `without_face`, `empty`: frames in which no face was seen, how many and where.
 
-    `not_looked`: frames in which none was looked for. `unrestored`: frames that could not be restored as a whole.
+    `not_looked`: frames in which none was looked for. `unrestored`, `unrestored_in`: frames that could not be restored
+    as a whole. `redone`: frames with a face made again in full precision, since the first answer was no picture.
     """
 
     frames: int
@@ -65,6 +66,8 @@ class ReportOut(BaseModel):
     people: list[PersonOut]
     empty: list[StretchOut]
     identities: list[IdentityOut]
+    unrestored_in: list[StretchOut] = []
+    redone: list[StretchOut] = []
 
 
 class Clock:
@@ -115,6 +118,8 @@ def account(
             IdentityOut(label=label, used=list(identity.used), left_out=list(identity.outliers))
             for label, identity in identities.items()
         ],
+        unrestored_in=[StretchOut(**clock.stretch(stretch)) for stretch in whole.unrestored_in],
+        redone=[StretchOut(**clock.stretch(stretch)) for stretch in whole.redone],
     )
 
 

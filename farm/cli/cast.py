@@ -133,6 +133,8 @@ def report(job_id: str, as_json: bool) -> None:
         return
     rows = [(f"{found['frames']} frames", f"{found['without_face']} without a face", "", "")]
     rows += [("", "no face", s["start"], s["end"]) for s in found["empty"]]
+    rows += [("", "left, not restored as a whole", s["start"], s["end"]) for s in found["unrestored_in"]]
+    rows += [("", "made again in full precision", s["start"], s["end"]) for s in found["redone"]]
     for person in found["people"]:
         became = f" → {person['identity']}" if person["identity"] else ""
         name = f"{person['person'] or 'somebody else'}{became}"

@@ -68,7 +68,8 @@ class NeuralSwap:
         own = swapped.masks[0] if swapped.masks is not None and self._uses_own_mask() else None
         mask = self._cover.of(face, target, given=own) * np.float32(strength)
         made = _coloured(swapped.faces[0], face.seen, mask, self._settings.colour)
-        return _laid(frame, face, look.back(made, face.crop), mask, Outcome.SWAPPED, Outcome.FAILED)
+        back, redone = look.back(made, face.crop), bool(swapped.redone[0])
+        return _laid(frame, face, back, mask, Outcome.SWAPPED, Outcome.FAILED, redone=redone)
 
     def _source(self, face: Aligned, target: Target, identity: PreparedIdentity, name: str) -> Source:
         source = self._sources.get(name)
@@ -107,7 +108,8 @@ class FaceRestore:
             return Outcome.NOT_RESTORED, None
         made = look.back(restored.faces[0], face.crop)
         mask = self._cover.of(face, target)
-        return _laid(frame, face, made, mask, Outcome.RESTORED, Outcome.NOT_RESTORED)
+        redone = bool(restored.redone[0])
+        return _laid(frame, face, made, mask, Outcome.RESTORED, Outcome.NOT_RESTORED, redone=redone)
 
 
 class _Restores(Protocol):
@@ -155,11 +157,13 @@ def _restoring(models: Loads, model: str, settings: RestoreSettings) -> _Restore
     return Shrunk(models, model, precision=settings.precision, blend=1.0 if settings.blend is None else settings.blend)
 
 
-def _laid(frame: Frame, face: Aligned, made: Floats, mask: Floats, good: Outcome, bad: Outcome) -> Done:
+def _laid(
+    frame: Frame, face: Aligned, made: Floats, mask: Floats, good: Outcome, bad: Outcome, *, redone: bool
+) -> Done:
     weight = lay_back(frame, face, made, mask)
     if weight is None:
         return bad, None
-    return (good if weight.any() else Outcome.COVERED), Patch(face.box, weight)
+    return (good if weight.any() else Outcome.COVERED), Patch(face.box, weight, redone)
 
 
 def _coloured(made: Floats, plate: Floats, mask: Floats, share: float) -> Floats:

@@ -207,11 +207,12 @@ class FacePipeline:
         reports: list[FaceReport] = []
         for face in by_distance(faces):
             outcome = face.refused
+            patches: list[Patch] = []
             if outcome is None:
                 outcome, patches = self._processed(frame, face, window)
                 for patch in patches:
                     mask = _joined(mask, patch.mask, patch.box, frame)
-            reports.append(face.report(outcome))
+            reports.append(face.report(outcome, redone=any(patch.redone for patch in patches)))
         return self._finished(frame, tuple(reports), mask)
 
     def _processed(self, frame: Frame, face: Face, window: Window) -> tuple[Outcome, list[Patch]]:

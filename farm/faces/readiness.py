@@ -9,6 +9,7 @@ from farm.faces.finder import check_detector, detect_settings
 from farm.faces.neural_contract import check_contract
 from farm.faces.neural_settings import NeuralSettings
 from farm.faces.processors import check_settings, settings_of
+from farm.inference.catalogue import Catalogue
 from farm.inference.deployment import Deployment
 from farm.inference.licences import LicencePolicy
 from farm.inference.spec import ModelSpec
@@ -30,13 +31,28 @@ def check_recipe(recipe: Recipe, deployment: Deployment, allowed_licences: Itera
     policy = LicencePolicy.of(allowed_licences, deployment.acceptances.by_name())
     for processor in recipe.processors:
         check_contract(deployment.catalogue.spec(processor.model), settings_of(processor))
-    wanted = [model for processor in recipe.processors for model in models_of(processor)]
-    for name, precision in [*([(detector, None)] if detector else []), *wanted]:
+    for name, precision in named_models(recipe):
         for spec in deployment.catalogue.with_needs(name):
             _check_built(spec)
             policy.check(spec)
             if not spec.builtin:
                 _check_weights(spec, precision if spec.name == name else None, deployment)
+
+
+def named_models(recipe: Recipe) -> Iterator[tuple[str, str | None]]:
+    """Catalogue names that a recipe loads, with their precision (None: the default); its settings are checked."""
+    if recipe.changes_faces:
+        yield recipe.detector.model, None
+    for processor in recipe.processors:
+        yield from models_of(processor)
+
+
+def models_for(recipe: Recipe, catalogue: Catalogue) -> dict[str, ModelSpec]:
+    """Every entry that a render by the recipe may load: those it names, what these need, and the bundled ones."""
+    known = {spec.name for spec in catalogue}
+    named = {name for name, _ in named_models(recipe)} & known
+    used = {spec.name: spec for name in named for spec in catalogue.with_needs(name)}
+    return used | {spec.name: spec for spec in catalogue if spec.bundled}
 
 
 def models_of(processor: ProcessorSpec) -> Iterator[tuple[str, str | None]]:

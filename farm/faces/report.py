@@ -31,12 +31,16 @@ class _Plain(BaseModel):
 
 
 class FaceReport(_Plain):
-    """One face: its box (x0, y0, x1, y1; coded pixels), whom it was taken for, how surely, and what became of it."""
+    """One face: its box (x0, y0, x1, y1; coded pixels), whom it was taken for, how surely, and what became of it.
+
+    `redone`: a network's first answer was no picture, and it was made again in full precision.
+    """
 
     box: tuple[float, float, float, float]
     person: str | None
     similarity: float | None
     outcome: Outcome
+    redone: bool = False
 
 
 class FrameReport(_Plain):
@@ -87,7 +91,8 @@ class RenderReport(_Plain):
     ----------
     frames: all of them. not_looked: those in which the recipe looks for no face, or that were accepted as they are.
     without_face, empty: frames in which no face was seen, how many and where.
-    people: each person's account. unrestored: frames that could not be restored as a whole.
+    people: each person's account. unrestored, unrestored_in: frames that could not be restored as a whole.
+    redone: frames of which a face was made again in full precision, since the first answer was no picture.
     """
 
     frames: int
@@ -96,12 +101,16 @@ class RenderReport(_Plain):
     unrestored: int = 0
     not_looked: int = 0
     empty: tuple[Stretch, ...] = ()
+    unrestored_in: tuple[Stretch, ...] = ()
+    redone: tuple[Stretch, ...] = ()
 
 
 def summarise(frames: Iterable[FrameReport]) -> RenderReport:
     """The account of frames in presentation order; memory grows with the number of spans, not of frames."""
     total = without = unrestored = not_looked = 0
     empty: list[Stretch] = []
+    unrestored_in: list[Stretch] = []
+    redone: list[Stretch] = []
     counts: dict[str | None, Counter[Outcome]] = {}
     spans: dict[str | None, list[Span]] = {}
     for frame in frames:
@@ -113,6 +122,10 @@ def summarise(frames: Iterable[FrameReport]) -> RenderReport:
         elif not frame.faces:
             without += 1
             _extend(empty, Stretch(**here))
+        if frame.unrestored:
+            _extend(unrestored_in, Stretch(**here))
+        if any(face.redone for face in frame.faces):
+            _extend(redone, Stretch(**here))
         for face in frame.faces:
             counts.setdefault(face.person, Counter())[face.outcome] += 1
             _extend_span(spans.setdefault(face.person, []), Span(outcome=face.outcome, **here))
@@ -123,6 +136,8 @@ def summarise(frames: Iterable[FrameReport]) -> RenderReport:
         unrestored=unrestored,
         not_looked=not_looked,
         empty=tuple(empty),
+        unrestored_in=tuple(unrestored_in),
+        redone=tuple(redone),
     )
 
 
@@ -130,6 +145,8 @@ def joined(reports: Iterable[RenderReport]) -> RenderReport:
     """The account of a job from those of its chunks, in order; what goes on over a seam is one span."""
     total = without = unrestored = not_looked = 0
     empty: list[Stretch] = []
+    unrestored_in: list[Stretch] = []
+    redone: list[Stretch] = []
     counts: dict[str | None, Counter[Outcome]] = {}
     spans: dict[str | None, list[Span]] = {}
     for report in reports:
@@ -137,13 +154,14 @@ def joined(reports: Iterable[RenderReport]) -> RenderReport:
         without += report.without_face
         unrestored += report.unrestored
         not_looked += report.not_looked
-        for stretch in report.empty:
-            _extend(empty, stretch)
+        for known, more in ((empty, report.empty), (unrestored_in, report.unrestored_in), (redone, report.redone)):
+            for stretch in more:
+                _extend(known, stretch)
         for person in report.people:
             counts.setdefault(person.person, Counter()).update(person.frames)
-            known = spans.setdefault(person.person, [])
+            theirs = spans.setdefault(person.person, [])
             for span in person.spans:
-                _extend_span(known, span)
+                _extend_span(theirs, span)
     return RenderReport(
         frames=total,
         without_face=without,
@@ -151,6 +169,8 @@ def joined(reports: Iterable[RenderReport]) -> RenderReport:
         unrestored=unrestored,
         not_looked=not_looked,
         empty=tuple(empty),
+        unrestored_in=tuple(unrestored_in),
+        redone=tuple(redone),
     )
 
 

@@ -33,10 +33,14 @@ class Face:
     rest: NDArray[np.float64] | None
     refused: Outcome | None
 
-    def report(self, outcome: Outcome) -> FaceReport:
+    def report(self, outcome: Outcome, *, redone: bool = False) -> FaceReport:
         box = [round(float(v), 1) for v in self.track.here.box]
         return FaceReport(
-            box=(box[0], box[1], box[2], box[3]), person=self.person, similarity=self.similarity, outcome=outcome
+            box=(box[0], box[1], box[2], box[3]),
+            person=self.person,
+            similarity=self.similarity,
+            outcome=outcome,
+            redone=redone,
         )
 
 

@@ -49,7 +49,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What was changed: the box in the frame (x0, y0, x1, y1) and the mask in it, float32 0..1."""
+    """What was changed: the box in the frame (x0, y0, x1, y1) and the mask in it, float32 0..1.
+
+    `redone`: a network's answer was not usable and was made again in full precision.
+    """
 
     box: tuple[int, int, int, int]
     mask: Mask
+    redone: bool = False

@@ -17,6 +17,7 @@ import structlog
 
 import farm
 from farm.errors import DamagedError, NotFoundError
+from farm.faces.readiness import models_for
 from farm.inference.catalogue import Catalogue
 from farm.jobs.request import canonical
 from farm.jobs.reuse import Reusable
@@ -49,11 +50,8 @@ def code_version() -> str:
 
 
 def model_hashes(recipe: Recipe, catalogue: Catalogue) -> dict[str, Any]:
-    """What the catalogue says of every model that the recipe may use: those it names and need, and the bundled ones."""
-    known = {spec.name for spec in catalogue}
-    named = {processor.model for processor in recipe.processors} & known
-    used = {spec.name: spec for name in named for spec in catalogue.with_needs(name)}
-    used |= {spec.name: spec for spec in catalogue if spec.bundled}
+    """What the catalogue says of every model that a render by the recipe may load."""
+    used = models_for(recipe, catalogue)
     return {name: hashlib.sha256(spec.model_dump_json().encode()).hexdigest() for name, spec in sorted(used.items())}
 
 

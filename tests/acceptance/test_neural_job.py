@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 import pytest
 
@@ -17,11 +18,13 @@ from farm.local.farm import LocalFarm
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.provenance.label import Label
-from farm.sample import IDENTITIES, Sample, Truth, generate
+from farm.sample import IDENTITIES, Sample, Truth, generate, portrait_picture
 from farm.sample.evaluate import changed_outside, may_change
 from farm.settings import load_settings
 from tests.acceptance.conftest import Farm, frame_hashes
-from tests.stand_ins import stand_in_catalogue
+from tests.integration.faces.test_detectors import DETECTORS, FACE_BOX
+from tests.media_tools import ffmpeg
+from tests.stand_ins import spoilt, stand_in_catalogue
 
 CLASSES = (LicenceClass.NON_COMMERCIAL, LicenceClass.COPYLEFT)
 
@@ -29,7 +32,9 @@ CLASSES = (LicenceClass.NON_COMMERCIAL, LicenceClass.COPYLEFT)
 @pytest.fixture(scope="module")
 def neural_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     home, folder = tmp_path_factory.mktemp("neural-farm"), tmp_path_factory.mktemp("catalogue")
-    stand_in_catalogue(folder, home, ["inswapper-128", "gfpgan-1.4", "xseg-1"])
+    half = {"blendswap-256": spoilt("blendswap-256"), "codeformer": spoilt("codeformer", 0.0)}
+    names = ["inswapper-128", "gfpgan-1.4", "xseg-1", *half, *DETECTORS]
+    stand_in_catalogue(folder, home, names, half=half).library.remove("codeformer", "fp32")
     settings = load_settings(
         home=home, url=None, lease_seconds=8, heartbeat_seconds=1, reconcile_seconds=0.5, drain_seconds=1,
         models_dir=folder, allowed_licences=tuple(str(name) for name in CLASSES),
@@ -67,6 +72,55 @@ def test_a_neural_swap_with_a_restorer_is_the_same_as_one_chunk_and_as_many(
         changed = np.abs(after.planes[0].astype(int) - before.planes[0]) > 20
         changed[label[1] : label[3], label[0] : label[2]] = False
         assert changed.sum() > 300, f"frame {before.index} shows no new face"
+
+
+def test_what_half_precision_spoils_is_made_again_or_left_and_the_report_says_in_which_frames(
+    neural_farm: Farm, clip: Sample
+) -> None:
+    """One network gives no numbers in half precision, another a flat picture, and of that fp32 is not here."""
+    job = neural_farm.finished(neural_farm.submit(clip.plate, recipe="swap-blendswap", chunk_seconds=0.5))
+    report = neural_farm.client.operate("GET", f"/jobs/{job.id}/report")
+    (changed,) = (person for person in report["people"] if person["identity"])
+    assert changed["changed"] == changed["found"] == 24
+    assert [(stretch["first"], stretch["last"], stretch["end"]) for stretch in report["redone"]] == [
+        (0, 23, "00:00:00.958")
+    ]
+
+    job = neural_farm.finished(neural_farm.submit(clip.plate, recipe="swap+codeformer", chunk_seconds=60))
+    report = neural_farm.client.operate("GET", f"/jobs/{job.id}/report")
+    (left,) = (person for person in report["people"] if person["identity"])
+    assert [(span["outcome"], span["first"], span["last"]) for span in left["spans"]] == [
+        ("not restored: the network gave no usable picture", 0, 23)
+    ]
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_catalogue_detector_serves_a_whole_job(neural_farm: Farm, name: str, tmp_path: Path) -> None:
+    """Its stand-in sees one face, always in the same place: there the portrait is put."""
+    x0, y0, x1, y1 = FACE_BOX
+    still = np.full((640, 640, 3), 90, np.uint8)
+    portrait = cv2.imread(str(portrait_picture(IDENTITIES[0])))
+    assert portrait is not None
+    scale = (x1 - x0) / 109
+    turn = np.array([[scale, 0, (x0 + x1) / 2 - scale * 224], [0, scale, (y0 + y1) / 2 - scale * 118]])
+    still = cv2.warpAffine(portrait, turn, (640, 640), borderMode=cv2.BORDER_REPLICATE)
+    plate = tmp_path / "still.mp4"
+    ffmpeg(
+        *["-f", "rawvideo", "-pix_fmt", "bgr24", "-s", "640x640", "-r", "24", "-i", "pipe:0"],
+        *["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", str(plate)],
+        stdin=still.tobytes() * 3,
+    )
+    job = neural_farm.finished(
+        neural_farm.submit(plate, recipe="swap", settings={"detect": {"model": name}}, chunk_seconds=60)
+    )
+    (person,) = neural_farm.client.operate("GET", f"/jobs/{job.id}/report")["people"]
+    assert (person["found"], person["changed"]) == (3, 3)
+    used = {
+        use["name"]
+        for a in neural_farm.client.operate("GET", f"/jobs/{job.id}/attempts")["items"]
+        for use in a["environment"].get("models", [])
+    }
+    assert used & set(DETECTORS) == {name}
 
 
 def test_an_upscaled_film_is_twice_as_large_and_has_every_frame(neural_farm: Farm, tmp_path: Path) -> None:

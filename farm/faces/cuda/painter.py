@@ -150,24 +150,27 @@ class CardPainter:
         laid = self._step.lay(batch.array, faces, cover)
         for number, job in enumerate(jobs):
             report = done.reports[job.place][job.row]
-            outcome = report.outcome
+            outcome, redone = report.outcome, False
             if not laid.usable[number]:
-                outcome = self._by_hand(batch, job)
+                outcome, redone = self._by_hand(batch, job)
             elif covered.get(number, False):
                 outcome = Outcome.COVERED
-            done.reports[job.place][job.row] = report.model_copy(update={"outcome": outcome})
+            done.reports[job.place][job.row] = report.model_copy(update={"outcome": outcome, "redone": redone})
         if self._matte:
             done.masks.update(self._mattes(laid))
 
-    def _by_hand(self, batch: CardBatch, job: _Job) -> Outcome:
-        """A face whose picture could not be used, on the processor: there it is tried in full precision."""
+    def _by_hand(self, batch: CardBatch, job: _Job) -> tuple[Outcome, bool]:
+        """A face whose picture could not be used, on the processor: there it is tried in full precision.
+
+        What became of it, and whether it was made again.
+        """
         frame = self._analyst.fetched(batch, job.place)
         swap = NeuralSwap(self._models, self._model, self._settings)
-        outcome, _ = swap.apply(frame, job.target, job.identity, job.name)
+        outcome, patch = swap.apply(frame, job.target, job.identity, job.name)
         picture = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
         self._surface.pack(frame, picture[0])
         self._kernels.upload(picture, batch.array[job.place : job.place + 1])
-        return outcome
+        return outcome, patch is not None
 
     def _mattes(self, laid: Laid) -> dict[int, NDArray[np.uint8]]:
         found: dict[int, NDArray[np.uint8]] = {}

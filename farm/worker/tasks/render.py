@@ -14,6 +14,7 @@ from farm.faces.cuda.networks import CARD
 from farm.faces.cuda.pipeline import CONTEXT, CardPipeline
 from farm.faces.mapping import Mapping, MappingRequest, resolve
 from farm.faces.pipeline import FacePipeline, Rendered
+from farm.faces.readiness import models_for
 from farm.faces.report import FrameReport, summarise
 from farm.inference.bound import device_errors
 from farm.jobs.wire import ChunkTask, ObjectOut, RenderResult
@@ -218,9 +219,16 @@ def _environment(
         "decoder": decoder.name,
         "decoder_why": decoder.why,
         "segment": chunk.plan["segment"],
-        "models": [use.as_dict() for use in context.toolbox.models().used()] if recipe.processors else [],
+        "models": _models(context, recipe) if recipe.processors else [],
         **back_end.record(),
     }
+
+
+def _models(context: TaskContext, recipe: Recipe) -> list[dict[str, object]]:
+    """What this render used: a warm slot also holds the models of other recipes."""
+    models = context.toolbox.models()
+    mine = models_for(recipe, models.catalogue)
+    return [use.as_dict() for use in models.used() if use.name in mine]
 
 
 class _Outputs:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
 from farm.faces.candidate import PictureBytes
 from farm.faces.cast import build_cast, observe
@@ -26,13 +24,12 @@ from farm.faces.views import Analyst
 from farm.inference.catalogue import Catalogue
 from farm.inference.session import Models
 from farm.inference.spec import LicenceClass, ModelSpec, Task
-from farm.inference.standins import stand_in
 from farm.media.colour import region_to_rgb
 from farm.media.frame import Frame
 from farm.recipe import ProcessorSpec, Recipe, preset
 from farm.sample import portrait_picture
 from tests.integration.faces.conftest import Plate
-from tests.stand_ins import stand_in_catalogue
+from tests.stand_ins import spoilt, stand_in_catalogue
 
 OWN = Catalogue.load()
 SWAPPERS = [spec.name for spec in OWN.of_task(Task.SWAPPER) if not spec.builtin and not spec.not_built]
@@ -234,17 +231,6 @@ def test_the_whole_frame_cleaned_at_its_own_size_needs_no_face(stage: Stage) -> 
     assert result.mask is None
 
 
-def spoilt(name: str) -> bytes:
-    """The stand-in of `name` with an answer that is no number."""
-    model = onnx.load_from_string(stand_in(OWN.spec(name)))
-    out = model.graph.output[0].name
-    for node in model.graph.node:
-        node.output[:] = ["before" if made == out else made for made in node.output]
-    model.graph.initializer.insert(0, numpy_helper.from_array(np.float32(np.nan), "factor"))
-    model.graph.node.append(onnx.helper.make_node("Mul", ["before", "factor"], [out]))
-    return model.SerializeToString()
-
-
 def test_what_is_no_number_is_made_again_in_full_or_left_and_said(stage: Stage, tmp_path: Path) -> None:
     names = ["inswapper-128", "gfpgan-1.4", "real-esrgan-x2", "mesh-warp"]
     half = {name: spoilt(name) for name in names[:3]}
@@ -255,13 +241,18 @@ def test_what_is_no_number_is_made_again_in_full_or_left_and_said(stage: Stage, 
         again = stage.render(asked, 0, 1, models=redone)[0]
         assert {(use.name, use.precision) for use in redone.used()} >= {(n, p) for n in names[:2] for p in half_full()}
     assert planes(again.frame) == planes(stage.render(asked, 0, 1)[0].frame)
+    assert [face.redone for face in again.report.faces] == [
+        face.outcome is Outcome.SWAPPED for face in again.report.faces
+    ]
+    assert [(s.first, s.last) for s in summarise([again.report]).redone] == [(0, 0)]
     for name in names[:3]:
         deployment.library.remove(name, "fp32")
     with deployment.open_models(**opening) as broken:
         left = stage.render(recipe(*asked.processors, frame_restore()), 0, 1, models=broken)[0]
     assert planes(left.frame) == planes(stage.originals(0, 1)[0])
     assert {face.outcome for face in left.report.faces} == {Outcome.FAILED, Outcome.NOT_MAPPED}
-    assert summarise([left.report]).unrestored == 1
+    summary = summarise([left.report])
+    assert (summary.unrestored, [stretch.first for stretch in summary.unrestored_in], summary.redone) == (1, [0], ())
 
 
 def half_full() -> tuple[str, str]:

@@ -63,7 +63,7 @@ def make(tmp_path: Path, **changes: Any) -> str:
         {"mode": "all"},
         {"first": 1},
         {"step": 513},
-        {"settings": {"swap": {"blend": 0.5}}},
+        {"settings": {"swap": {"strength": 0.5}}},
         {"encoders": {"h264": {"encoder": "libx264"}}},
         {"grant": "4" * 64},
         {"labelled": False},
@@ -129,3 +129,11 @@ def test_a_result_that_is_another_by_now_or_gone_is_not_taken(tmp_path: Path, th
         store.put_bytes(keys.chunk_result("j1", 0, "a1", "ffv1"), b"tampered")
     assert taking(tmp_path, store, "5" * 64) is None
     assert list(store.list("jobs/j2/")) == []
+
+
+def test_every_model_of_a_recipe_counts_also_its_detector_and_its_masks() -> None:
+    mask = {"occluders": ["xseg-1"], "region_model": "bisenet-resnet-34"}
+    settings = {"detect": {"model": "scrfd-2.5g"}, "swap": {"mask": mask}}
+    named = set(module.model_hashes(tuned(preset("swap-inswapper"), settings), CATALOGUE))
+    assert named >= {"inswapper-128", "arcface-w600k-r50", "scrfd-2.5g", "xseg-1", "bisenet-resnet-34", "sface"}
+    assert not named & {"xseg-2", "retinaface-10g"}
