@@ -30,6 +30,9 @@ _MOVED, _GROWN, _TURNED = 0.1, 0.2, 0.17
 """Share of the crop, logarithm of its size and radians by which a first crop may be off without a second look."""
 _SURE, _DOUBTED, _HOPELESS = 0.9, 0.5, 0.05
 """Presence from which a face surely is one, from which it may be, and under which a second look makes it none."""
+_ASTRAY = 0.35
+"""Mean distance between the detector's five points and the landmarks', over the eyes' distance, from which they do not
+show the same face: faces that both see well differ by .05 to .2, those read upside down by .7 and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,9 @@ class Landmarker:
         """Landmarks of a detected face in a BGR picture (h, w, 3).
 
         Detectors may find a face that lies on its side and be wrong about which way is up. Where the network doubts the
-        level crop, it is shown it upside down; where it sees no face in it, turned by each eighth.
+        level crop, it is shown the one that the detector's five points foretell: a hand over the face draws the level
+        one away, and what it hides can look like a face upside down. Where neither shows the detector's face, the crop
+        is turned upside down; where no face at all is seen, by each eighth.
         fine: always run the second pass; else only where the first crop was not about the one its points ask for.
         """
         if not fine and (quick := self._at_once(picture, face)) is not None:
@@ -69,6 +74,10 @@ class Landmarker:
         eyes = face.five[1] - face.five[0]
         found = self._levelled(picture, face, _angle(eyes))
         if found.presence < _SURE:
+            both = (found, self.refine(picture, self._run(picture, _foretold(face)).points))
+            agreed = [marks for marks in both if marks.presence >= _DOUBTED and _agrees(marks, face)]
+            if agreed:
+                return max(agreed, key=lambda marks: marks.presence)
             eighths = range(1, 8) if found.presence < _DOUBTED else (4,)
             turned = [self._levelled(picture, face, _angle(eyes) + eighth * np.pi / 4) for eighth in eighths]
             found = max(found, *turned, key=lambda marks: marks.presence)
@@ -76,8 +85,7 @@ class Landmarker:
 
     def _at_once(self, picture: NDArray[np.uint8], face: Detection) -> Landmarks | None:
         """Landmarks by one pass on a crop that the detector's five points foretell; None where it was off its mark."""
-        form = canonical_mesh().vertices[:, :2].astype(np.float64) * [1, -1]
-        guess = crop_for(apply(similarity(five_points(form), face.five), form))
+        guess = _foretold(face)
         found = self._run(picture, guess)
         if found.presence < _SURE:
             return None
@@ -114,6 +122,17 @@ def crop_for(points: NDArray[np.floating]) -> Affine:
     box = bounding_box(turned)
     centre = apply(invert(crop_around(plane.mean(axis=0), 1.0, angle, 1)), ((box[:2] + box[2:]) / 2)[None])[0]
     return crop_around(centre, float((box[2:] - box[:2]).max()) * _MARGIN, angle, _CROP)
+
+
+def _foretold(face: Detection) -> Affine:
+    """The crop of a face at rest whose five points are the detector's."""
+    form = canonical_mesh().vertices[:, :2].astype(np.float64) * [1, -1]
+    return crop_for(apply(similarity(five_points(form), face.five), form))
+
+
+def _agrees(marks: Landmarks, face: Detection) -> bool:
+    apart = np.hypot(*(five_points(marks.points) - face.five).T).mean()
+    return bool(apart < _ASTRAY * np.hypot(*(face.five[1] - face.five[0])))
 
 
 def _angle(vector: NDArray[np.float64]) -> float:

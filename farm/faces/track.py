@@ -173,10 +173,18 @@ class Window:
                         continue
                     found = self._analyst.refind(views[index], guess)
                     if found is not None and np.hypot(*(found.centre - guess[:468, :2].mean(0))) < 0.5 * tail.size:
+                        if index % HANDS_EVERY == 0:
+                            self._analyst.find_hands(views[index], found)
                         steps = [Step(0, views[index], found)]
-                        steps += [Step(-back, views[index - back], tail), Step(ahead, views[index + ahead], head)]
+                        steps += self._from(views, index, -back, tail) + self._from(views, index, ahead, head)
                         chains.append(tuple(steps))
         return [tuple(sorted(chain, key=lambda step: step.offset)) for chain in chains]
+
+    def _from(self, views: dict[int, FrameView], index: int, offset: int, face: FaceView) -> list[Step]:
+        """The steps from `face`, `offset` frames from `index`, on to where its track leaves the window."""
+        at = index + offset
+        steps = self._walk(views, at, views[at].faces.index(face), 1 if offset > 0 else -1)
+        return [Step(offset, views[at], face), *(replace(step, offset=step.offset + offset) for step in steps)]
 
     def _loose_ends(self, views: dict[int, FrameView], first: int, second: int) -> list[tuple[FaceView, FaceView]]:
         """Pairs of a track's last face in `first` and another's first face in `second` that look like one track."""

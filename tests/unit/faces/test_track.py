@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from farm.faces.hands import Hand
 from farm.faces.track import AFTER, BEFORE, Step, Track, Window, is_cut, links_between
 from farm.faces.views import Analyst, FaceView, FrameView
 from tests.unit.faces.people import direction, frame, head, view
+
+PALM = Hand(np.arange(42.0).reshape(21, 2), 0.9, np.eye(2, 3))
 
 
 class NoNetworks:
@@ -23,8 +26,11 @@ class NoNetworks:
     def refind(self, _: FrameView, points: NDArray[np.float64]) -> FaceView | None:
         return view(points) if self.refinds else None
 
-    def follow_hand(self, *_: Any) -> None:
-        return None
+    def follow_hand(self, _: FrameView, hand: Hand) -> Hand:
+        return hand
+
+    def find_hands(self, _: FrameView, face: FaceView) -> None:
+        face.hands = [PALM]
 
 
 def seen(index: int, faces: list[FaceView], *, grey: float = 0.5) -> FrameView:
@@ -98,6 +104,21 @@ def test_a_short_miss_is_filled_between_its_neighbours() -> None:
     expected = head(centre=(124, 120))
     np.testing.assert_allclose(track.here.points, expected, atol=1e-6)
     assert window(views, refinds=False).tracks(8) == []
+
+
+def test_a_missed_face_keeps_the_hands_of_its_frame_and_of_its_neighbours() -> None:
+    missed_when_looked_for = [seen(i, [] if i == 9 else [view(head())]) for i in range(18)]
+    one = window(missed_when_looked_for)
+    (track,) = one.tracks(9)
+    assert [hand is PALM for hand in one.hands(track)] == [True]
+
+    between = [seen(i, [] if i in (7, 8) else [view(head())]) for i in range(18)]
+    for face in between[9].faces:
+        face.hands = [PALM]
+    one = window(between)
+    (track,) = one.tracks(7)
+    assert [hand is PALM for hand in one.hands(track)] == [True]
+    assert [step.offset for step in track.steps] == [*range(-6, 1), *range(2, 9)]
 
 
 def test_a_face_that_left_is_not_filled_in() -> None:
