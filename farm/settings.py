@@ -159,6 +159,9 @@ class Settings(BaseSettings):
         default=2.0, gt=0, description="How often the reconciler looks for work left undone, seconds."
     )
     max_attempts: int = Field(default=5, ge=1, description="Most charged attempts of one task before the job fails.")
+    max_retries: int = Field(
+        default=200, ge=0, description="Most charged failures of all tasks of one job together; more fail the job."
+    )
 
     slots: int = Field(default=0, ge=0, le=256, description="Tasks that a worker runs side by side; 0: as many as fit.")
     threads: int = Field(

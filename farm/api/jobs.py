@@ -111,6 +111,19 @@ for _name, _summary in COMMANDS.items():
     _add_command(_name, _summary)
 
 
+@bp.delete("/<job_id>")
+@bp.output(JobOut, status_code=202)
+@bp.doc(
+    summary="Delete a job with all that is stored of it",
+    description="One that has not ended is cancelled first. It is gone when nothing of it runs any more.",
+    responses=problems(404, 422, 503),
+)
+def delete_job(job_id: str) -> JobOut:
+    ledger = services().ledger
+    ledger.command(job_id, "delete", _command_in().reason)
+    return ledger.job(job_id)
+
+
 @bp.post("/<job_id>/mapping")
 @bp.output(JobOut)
 @bp.doc(

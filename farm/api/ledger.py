@@ -44,6 +44,7 @@ ACTOR = "api"
 Command = Callable[..., JobState]
 _COMMANDS: dict[str, Command] = {
     "cancel": jobs.cancel,
+    "delete": jobs.delete,
     "pause": jobs.pause,
     "resume": jobs.resume,
 }
@@ -73,7 +74,7 @@ class PostgresLedger:
     def job(self, job_id: str) -> JobOut:
         def read(session: Session) -> JobOut:
             view = views.job_view(session, job_id)
-            why = "" if view.final else why_job(session, job_id, self._policy)
+            why = "" if view.final and view.delete_at is None else why_job(session, job_id, self._policy)
             return job_out(view, why=why, warnings=warnings_of(view))
 
         return transact(self._sessions, read)
@@ -234,6 +235,9 @@ def job_out(view: JobView, *, why: str = "", warnings: tuple[WarningOut, ...] = 
         priority=view.priority,
         deadline=view.deadline,
         tags=view.tags,
+        max_attempts=view.max_attempts,
+        max_retries=view.max_retries,
+        deleting=view.delete_at is not None,
         progress=progress_out(view.progress),
         project=view.project,
         owner=view.owner,

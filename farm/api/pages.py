@@ -61,6 +61,7 @@ def home() -> str:
         deliverables=[deliverable(name) for name in names()],
         statement=STATEMENT,
         chunk_seconds=found.settings.chunk_seconds,
+        max_retries=found.settings.max_retries,
         needs_grant=found.settings.consent_policy == "grant",
         jobs=recent.items,
     )

@@ -67,6 +67,9 @@ class JobIn(_In):
     )
     max_running: int | None = Field(default=None, ge=1, description="Most of its tasks at once.")
     max_attempts: int | None = Field(default=None, ge=1, le=20, description="Most charged tries of one task.")
+    max_retries: int | None = Field(
+        default=None, ge=0, description="Most charged failures of all its tasks together; FARM_MAX_RETRIES by default."
+    )
     vram_mb: int = Field(default=0, ge=0, description="GPU memory that a render slot must offer, MB.")
 
 
@@ -104,7 +107,7 @@ class WarningOut(BaseModel):
 class JobOut(BaseModel):
     """A job as it stands. `reason` says why it is in this state, `why` what happens just now, or why nothing.
 
-    `cost` is money by the rates of its workers, None where none of them has one.
+    `cost` is money by the rates of its workers, None where none of them has one. `deleting`: it is on its way out.
     """
 
     id: str
@@ -119,6 +122,9 @@ class JobOut(BaseModel):
     priority: int
     deadline: datetime | None = None
     tags: list[str] = []
+    max_attempts: int | None = None
+    max_retries: int | None = None
+    deleting: bool = False
     progress: Progress = Progress()
     project: str = "default"
     owner: str = ""
@@ -303,6 +309,8 @@ class ShareOut(BaseModel):
     max_running: int | None = None
     gpu_seconds: float
     budget_gpu_seconds: float | None = None
+    money: float = 0
+    budget_money: float | None = None
     budget_state: str
 
 

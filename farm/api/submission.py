@@ -219,6 +219,7 @@ class Submission:
             max_running=options.max_running,
             vram_mb=options.vram_mb,
             max_attempts=options.max_attempts or self._services.settings.max_attempts,
+            max_retries=self._services.settings.max_retries if options.max_retries is None else options.max_retries,
             consent=checked.consent.model_dump(mode="json"),
             permit=self._services.permits.issue(
                 job=job_id,

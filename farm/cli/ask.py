@@ -65,6 +65,7 @@ _OPTIONS = (
     click.option("--after", "needs", multiple=True, metavar="JOB", help="Start when this job has completed."),
     click.option("--tag", "tags", multiple=True, help="Only workers with this tag; repeatable."),
     click.option("--max-running", type=click.IntRange(1), help="Most of its tasks at once."),
+    click.option("--max-retries", type=click.IntRange(0), help="Most failures of all its tasks together."),
     click.option("--priority", type=click.IntRange(0, 100), default=50, show_default=True, help="Higher goes first."),
     click.option(
         "--deadline", type=click.DateTime(["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M%z"]),
@@ -80,7 +81,7 @@ def asking(command: Command) -> Command:
     def wrapper(**given: Any) -> Any:
         names = (
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
-            "project", "owner", "batch", "needs", "tags", "max_running",
+            "project", "owner", "batch", "needs", "tags", "max_running", "max_retries",
             "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose", "max_size",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
@@ -111,6 +112,7 @@ class Asked:
     needs: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     max_running: int | None = None
+    max_retries: int | None = None
     deadline: datetime | None = None
     changes: tuple[str, ...] = ()
     threshold: float | None = None
@@ -186,6 +188,7 @@ class Asked:
             needs=self.needs,
             tags=self.tags,
             max_running=self.max_running,
+            max_retries=self.max_retries,
             deadline=self.deadline.astimezone() if self.deadline else None,
         )
 

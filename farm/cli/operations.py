@@ -1,4 +1,4 @@
-"""What operators do: `farm pause`, `requeue`, `accept`, `priority`, `why`, `worker`, `projects` and others."""
+"""What operators do: `farm delete`, `requeue`, `accept`, `priority`, `why`, `worker`, `projects` and others."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def _say(found: Any, words: str, *, as_json: bool) -> None:
         print_json(found)
     else:
         click.echo(words)
+
+
+@click.command()
+@click.argument("job_id")
+@_reason
+@_json
+def delete(job_id: str, reason: str, as_json: bool) -> None:
+    """Delete a job with all that is stored of it; one that has not ended is cancelled first."""
+    found = _operate("DELETE", f"/jobs/{job_id}", {"reason": reason})
+    _say(found, f"{found['state']}, being deleted", as_json=as_json)
 
 
 @click.command()
@@ -207,7 +217,10 @@ def projects(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    names = ("name", "weight", "running", "max_running", "gpu_seconds", "budget_gpu_seconds", "budget_state")
+    names = (
+        *("name", "weight", "running", "max_running", "gpu_seconds", "budget_gpu_seconds", "money", "budget_money"),
+        "budget_state",
+    )
     print_table(names, [tuple("" if item[n] is None else str(item[n]) for n in names) for item in found["items"]])
 
 
@@ -216,13 +229,26 @@ def projects(as_json: bool) -> None:
 @click.option("--weight", type=float, help="Its share, beside the others'.")
 @click.option("--max-running", type=int, help="Most attempts at once; -1: no cap.")
 @click.option("--budget", type=float, help="GPU seconds that it may use; -1: no budget.")
+@click.option("--budget-money", type=float, help="Money that it may use, by its workers' rates; -1: no such budget.")
 @click.option("--on-budget", type=click.Choice(["warn", "stop", "cancel"]), help="What happens when it is used up.")
 @_json
 def project(
-    name: str, weight: float | None, max_running: int | None, budget: float | None, on_budget: str | None, as_json: bool
+    name: str,
+    weight: float | None,
+    max_running: int | None,
+    budget: float | None,
+    budget_money: float | None,
+    on_budget: str | None,
+    as_json: bool,
 ) -> None:
     """Change a project's share, cap or budget."""
-    given = {"weight": weight, "max_running": max_running, "budget_gpu_seconds": budget, "budget_action": on_budget}
+    given = {
+        "weight": weight,
+        "max_running": max_running,
+        "budget_gpu_seconds": budget,
+        "budget_money": budget_money,
+        "budget_action": on_budget,
+    }
     body = {key: None if value == -1 else value for key, value in given.items() if value is not None}
     found = _operate("POST", f"/projects/{name}", body)
     if as_json:

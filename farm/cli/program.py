@@ -32,6 +32,7 @@ _COMMANDS = {
     "batch": "farm.cli.jobs:batch",
     "watch": "farm.cli.jobs:watch",
     "cancel": "farm.cli.jobs:cancel",
+    "delete": "farm.cli.operations:delete",
     "pause": "farm.cli.operations:pause",
     "resume": "farm.cli.operations:resume",
     "requeue": "farm.cli.operations:requeue",

@@ -36,6 +36,7 @@ from farm.jobs.reconcile import (
 from farm.jobs.states import TaskKind
 from farm.orphans import OrphanSweeper
 from farm.permits import PermitRenewer, Permits
+from farm.removal import JobRemover
 from farm.retention import Retention, ages
 from farm.settings import Settings, load_settings
 from farm.store import keys
@@ -45,7 +46,7 @@ from farm.wakeups import Wakeups
 from farm.webhook_post import WebhookPost
 
 SWEEP_SECONDS = 3600.0
-SLOW = frozenset({"webhooks", "cleaner", "retention", "orphans"})
+SLOW = frozenset({"webhooks", "cleaner", "removal", "retention", "orphans"})
 """Duties that wait for other people's servers or for the store: leases must not wait for them."""
 
 log = structlog.get_logger(__name__)
@@ -69,6 +70,7 @@ def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups:
         KeptResults(sessions, policy),
         StaleCleaner(sessions, lambda garbage: remove(store, garbage), policy),
         WebhookSender(sessions, WebhookPost(private_hosts=settings.webhook_private_hosts), policy),
+        JobRemover(sessions, store),
         Retention(sessions, store, ages(settings), every=SWEEP_SECONDS),
         OrphanSweeper(sessions, store, age=timedelta(hours=settings.stale_upload_hours), every=SWEEP_SECONDS),
     ]

@@ -29,7 +29,8 @@ class Job(Base):
 
     `mapping` is the decided mapping (opaque here), `cast_key` the object with the cast, `cast_members` what a page
     shows of it. `needs_cast` is false where the recipe changes no face. `seq` is the age order.
-    `late_since`: when it was foreseen that the deadline will be missed.
+    `late_since`: when it was foreseen that the deadline will be missed. `max_attempts` is for each task, `max_retries`
+    for all of them together. `delete_at`: when somebody asked that it be deleted.
     """
 
     __tablename__ = "job"
@@ -64,6 +65,7 @@ class Job(Base):
         Index("ix_job_project_seq", "project_id", "seq"),
         Index("ix_job_state_seq", "state", "seq"),
         Index("ix_job_batch", "batch_id", postgresql_where=text("batch_id IS NOT NULL")),
+        Index("ix_job_delete", "delete_at", postgresql_where=text("delete_at IS NOT NULL")),
         Index("ix_job_finished", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
     )
 
@@ -84,6 +86,7 @@ class Job(Base):
     chunk_seconds: Mapped[float]
     max_running: Mapped[int | None]
     max_attempts: Mapped[int] = mapped_column(server_default="3")
+    max_retries: Mapped[int | None]
     deadline: Mapped[datetime | None]
     late_since: Mapped[datetime | None]
     mapping: Mapped[dict[str, Any] | None]
@@ -96,6 +99,7 @@ class Job(Base):
     created_at: Mapped[Made]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    delete_at: Mapped[datetime | None]
 
 
 class Dependency(Base):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from farm.db.base import Base, Id, Made, state_column
@@ -10,7 +10,10 @@ from farm.db.enums import BudgetAction, BudgetState
 
 
 class Project(Base):
-    """A tenant. `running` counts its live attempts, kept in the transactions that start and end them."""
+    """A tenant. `running` counts its live attempts, kept in the transactions that start and end them.
+
+    What it has used is kept there too: `gpu_seconds`, and `money` by the rates of the workers that it used.
+    """
 
     __tablename__ = "project"
     __table_args__ = (
@@ -26,7 +29,9 @@ class Project(Base):
     max_running: Mapped[int | None]
     running: Mapped[int] = mapped_column(server_default="0")
     gpu_seconds: Mapped[float] = mapped_column(server_default="0")
+    money: Mapped[float] = mapped_column(server_default=text("0"))
     budget_gpu_seconds: Mapped[float | None]
+    budget_money: Mapped[float | None]
     budget_action: Mapped[BudgetAction] = state_column(BudgetAction, BudgetAction.STOP)
     budget_state: Mapped[BudgetState] = state_column(BudgetState, BudgetState.OPEN)
     created_at: Mapped[Made]

@@ -17,12 +17,13 @@ class Lane(Base):
     """All tasks of one submitter with the same needs.
 
     A claim looks at one head per lane instead of at every ready task, so work that this slot cannot do costs nothing.
+    `wire`: the oldest claim format that holds what its tasks need.
     `open` is false only when the lane surely has no ready task; whoever makes one ready opens it under its row lock.
     """
 
     __tablename__ = "lane"
     __table_args__ = (
-        UniqueConstraint("submitter_id", "kind", "tags", "vram_mb", "models", "codecs"),
+        UniqueConstraint("submitter_id", "kind", "tags", "vram_mb", "models", "codecs", "wire"),
         CheckConstraint("vram_mb >= 0", name="vram_mb"),
         Index("ix_lane_open", "kind", postgresql_where=text("open")),
     )
@@ -34,6 +35,7 @@ class Lane(Base):
     vram_mb: Mapped[int] = mapped_column(server_default="0")
     models: Mapped[list[str]] = empty_list()
     codecs: Mapped[list[str]] = empty_list()
+    wire: Mapped[int] = mapped_column(server_default=text("1"))
     open: Mapped[bool] = mapped_column(server_default=text("true"))
     woken_at: Mapped[Made]
 

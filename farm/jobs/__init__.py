@@ -7,7 +7,7 @@ All times are the database's.
 
 Submitting and commanding (API, CLI, triggers)
     submit(session, request, *, idempotency_key, job_id, actor) -> Submitted(job_id, created)
-    cancel / pause / resume(session, job_id, *, actor, reason) -> JobState
+    cancel / delete / pause / resume(session, job_id, *, actor, reason) -> JobState
     requeue(session, job_id, *, actor, what="failed" | "job" | chunk number, reason) -> JobState
     rerender(session, job_id, recipe, *, permit, actor, reason) -> JobState       an ended job, with another recipe
     choose_mapping(session, job_id, mapping, *, actor) -> JobState
@@ -43,6 +43,7 @@ from farm.jobs.commands import (
     accept_as_is,
     cancel,
     choose_mapping,
+    delete,
     pause,
     replace_cast,
     requeue,
@@ -107,6 +108,7 @@ __all__ = [
     "cancel",
     "choose_mapping",
     "claim",
+    "delete",
     "expire",
     "fail",
     "finish",

@@ -12,7 +12,7 @@ from farm.jobs import lanes, ledger
 
 
 class ProjectView(BaseModel):
-    """A project's share, cap and budget, with what runs and what it has used (GPU seconds)."""
+    """A project's share, cap and budgets, with what runs and what it has used (GPU seconds, and money by rates)."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
@@ -21,19 +21,26 @@ class ProjectView(BaseModel):
     max_running: int | None
     running: int
     gpu_seconds: float
+    money: float
     budget_gpu_seconds: float | None
+    budget_money: float | None
     budget_action: str
     budget_state: str
 
 
 class ProjectChange(BaseModel):
-    """What is to become of a project; what is not given stays. `budget_gpu_seconds` None takes the budget away."""
+    """What is to become of a project; what is not given stays. A budget of None is taken away.
+
+    `budget_money` is in whatever the rates of the workers are; where both budgets are set, the first that is used up
+    counts.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     weight: float | None = Field(default=None, gt=0, le=1000)
     max_running: int | None = Field(default=None, ge=0)
     budget_gpu_seconds: float | None = Field(default=None, ge=0)
+    budget_money: float | None = Field(default=None, ge=0)
     budget_action: BudgetAction | None = None
 
 
@@ -46,7 +53,7 @@ def change_project(session: Session, name: str, change: ProjectChange, *, actor:
     project = session.get_one(Project, lanes.project_id(session, name), with_for_update={"key_share": True})
     given = change.model_dump(include=change.model_fields_set)
     for field, value in given.items():
-        if value is not None or field in ("max_running", "budget_gpu_seconds"):
+        if value is not None or field in ("max_running", "budget_gpu_seconds", "budget_money"):
             setattr(project, field, value)
     session.flush()
     words = ", ".join(f"{field} = {value}" for field, value in given.items()) or "nothing"

@@ -1,4 +1,4 @@
-"""What a person may tell a job: cancel, pause, resume, requeue, accept, choose, hurry.
+"""What a person may tell a job: cancel, delete, pause, resume, requeue, accept, choose, hurry.
 
 Each is one transaction on the locked job, says who asked and why, and is refused with ConflictError where it makes no
 sense. Running attempts hear of it with their next heartbeat.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from farm.db.tables import Chunk, Job, Task
@@ -32,6 +32,21 @@ def cancel(session: Session, job_id: str, *, actor: str, reason: str = "Cancelle
     running = moves.any_running(session, job)
     moves.move_job(session, job, JobState.CANCELLING if running else JobState.CANCELLED, reason, actor=actor)
     return job.state
+
+
+def delete(session: Session, job_id: str, *, actor: str, reason: str = "Deleted.") -> JobState:
+    """Have a job removed, with all that the store has of it; its state afterwards. A second call changes nothing.
+
+    One that has not ended is cancelled first. `farm.removal` removes it once nothing of it runs any more and no other
+    job waits for it; until then it can be seen, and takes no more commands.
+    """
+    job = moves.lock_job(session, job_id)
+    if job.delete_at is None:
+        job.delete_at = func.clock_timestamp()
+        ledger.note(session, "job.delete", job_id=job.id, actor=actor, reason=reason)
+    if job.state in FINAL_JOB_STATES:
+        return job.state
+    return cancel(session, job_id, actor=actor, reason=reason)
 
 
 def pause(session: Session, job_id: str, *, actor: str, reason: str = "Paused.") -> JobState:
@@ -119,6 +134,8 @@ def requeue(
     requeued loses its lease. ConflictError for a job that is being cancelled, or when there is nothing to do.
     """
     job = moves.lock_job(session, job_id)
+    if job.delete_at is not None:
+        raise refused(job, "requeued", "It is being deleted; submit it anew.")
     if job.state in (JobState.CANCELLING, JobState.WAITING):
         raise refused(job, "requeued", "Wait until it is cancelled, or has begun.")
     if what == "job":

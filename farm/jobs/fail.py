@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from farm.db.base import seconds
 from farm.db.enums import WorkerState
-from farm.db.tables import Attempt, Block, SlotRow, Task, Worker
+from farm.db.tables import Attempt, Block, Job, SlotRow, Task, Worker
 from farm.errors import ErrorClass
 from farm.jobs import ledger, moves
 from farm.jobs.advance import advance
@@ -128,14 +128,19 @@ def _tries(session: Session, held: Held) -> Tries:
 
 def _conclude(session: Session, held: Held, verdict: Verdict, message: str, policy: Policy) -> None:
     job, task, attempt = held.job, held.task, held.attempt
-    tries = verdict.tries
+    tries, task_charged = verdict.tries, task.charged
     task.charged, task.lost, task.shrunk = tries.charged, tries.lost, tries.shrunk
+    charged = tries.charged > task_charged
     task.handed_back, task.delayed = tries.handed_back, tries.delayed
     if job.state is JobState.CANCELLING:
         moves.move_task(session, task, TaskState.CANCELLED, "The job was cancelled.", attempt=attempt)
     elif verdict.next is Next.FAIL_JOB or (verdict.next is Next.FAIL_TASK and task.kind is not TaskKind.RENDER):
         moves.move_task(session, task, TaskState.FAILED, message, attempt=attempt)
         moves.fail_job(session, job, _blame(task, message))
+        return
+    elif charged and (why := _out_of_retries(session, job)):
+        moves.move_task(session, task, TaskState.FAILED, _together(message, why), attempt=attempt)
+        moves.fail_job(session, job, f"{why} The last was: {_blame(task, message)}")
         return
     elif verdict.next is Next.FAIL_TASK:
         moves.move_task(session, task, TaskState.FAILED, _together(message, verdict.why), attempt=attempt)
@@ -147,6 +152,17 @@ def _conclude(session: Session, held: Held, verdict: Verdict, message: str, poli
     else:
         moves.move_task(session, task, TaskState.READY, _together(message, verdict.why), attempt=attempt)
     advance(session, job, failed_share=policy.failed_share)
+
+
+def _out_of_retries(session: Session, job: Job) -> str:
+    """Why no task of the job may be tried again: all of them together have failed too often. "" while they may."""
+    if job.max_retries is None:
+        return ""
+    session.flush()
+    failures = session.scalar(select(func.sum(Task.charged)).where(Task.job_id == job.id)) or 0
+    if failures <= job.max_retries:
+        return ""
+    return f"The tasks of the job failed {failures} times in all, and {job.max_retries} retries is its limit."
 
 
 def _together(message: str, why: str) -> str:

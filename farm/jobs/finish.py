@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from farm.db.ids import new_id
 from farm.db.tables import Chunk, Deliverable, Job, Plate
 from farm.errors import ConflictError
-from farm.jobs import ledger, moves
+from farm.jobs import lanes, ledger, moves
 from farm.jobs.advance import advance
 from farm.jobs.claim import Token, fresh_token, hand_over, policy_json, slot_json
 from farm.jobs.plan import check_plan
@@ -143,6 +143,7 @@ def _cast(session: Session, held: Held, result: CastResult) -> None:
     job.cast_key, job.cast_members = result.cast_key, [dict(m) for m in result.members]
     if job.mapping is None and result.mapping is not None:
         job.mapping, job.mapping_by = result.mapping, "farm"
+    lanes.ask_for_wire(session, job.id)
 
 
 def _render(session: Session, held: Held, result: RenderResult) -> None:

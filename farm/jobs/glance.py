@@ -44,9 +44,9 @@ _SHARES = text("""
         CROSS JOIN LATERAL (SELECT 1 FROM task WHERE lane_id = l.id AND state = 'ready' LIMIT :most_counted) t
         WHERE l.open GROUP BY s.project_id)
     SELECT p.name, p.running, coalesce(w.ready, 0) AS ready, p.weight, p.max_running, p.gpu_seconds,
-           p.budget_gpu_seconds, p.budget_state
+           p.budget_gpu_seconds, p.money, p.budget_money, p.budget_state
     FROM project p LEFT JOIN waiting w ON w.project_id = p.id
-    WHERE p.running > 0 OR w.ready > 0 OR p.budget_gpu_seconds IS NOT NULL
+    WHERE p.running > 0 OR w.ready > 0 OR p.budget_gpu_seconds IS NOT NULL OR p.budget_money IS NOT NULL
     ORDER BY p.running DESC, p.name LIMIT :most""")
 
 _WORKERS = text("""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -13,6 +13,7 @@ from farm.db.enums import TaskKind
 from farm.db.ids import new_id
 from farm.db.tables import Lane, Project, Submitter
 from farm.jobs.request import JobRequest
+from farm.jobs.wire import FACES_WIRE
 
 _ON_GPU = frozenset({TaskKind.CAST, TaskKind.RENDER})
 
@@ -78,4 +79,35 @@ def _needs(submitter: str, kind: TaskKind, request: JobRequest, codecs: Iterable
         "vram_mb": request.vram_mb if gpu else 0,
         "models": sorted(set(request.models)) if gpu else [],
         "codecs": sorted({*request.codecs, *codecs}) if kind is TaskKind.RENDER else [],
+        "wire": FACES_WIRE if gpu and request.needs_cast else 1,
     }
+
+
+_TWINS = text("""
+    WITH old AS (
+        SELECT DISTINCT l.* FROM task t JOIN lane l ON l.id = t.lane_id
+        WHERE t.job_id = :job AND t.kind = 'render' AND t.state <> 'done' AND l.wire < :wire),
+    made AS (
+        INSERT INTO lane (id, submitter_id, kind, tags, vram_mb, models, codecs, wire)
+        SELECT substr(md5(old.id || :wire), 1, 26), submitter_id, kind, tags, vram_mb, models, codecs, :wire FROM old
+        ON CONFLICT DO NOTHING)
+    SELECT count(*) FROM old""")
+
+_MOVE = text("""
+    UPDATE task SET lane_id = twin.id FROM lane old JOIN lane twin ON twin.wire = :wire
+        AND (twin.submitter_id, twin.kind, twin.tags, twin.vram_mb, twin.models, twin.codecs)
+          = (old.submitter_id, old.kind, old.tags, old.vram_mb, old.models, old.codecs)
+    WHERE task.job_id = :job AND task.kind = 'render' AND task.state <> 'done'
+      AND old.id = task.lane_id AND old.wire < :wire""")
+
+
+def ask_for_wire(session: Session, job_id: str) -> None:
+    """Move what is left to render of a locked job to lanes whose slots can read a cast of today.
+
+    A job that was planned by the version before has its chunks in lanes that ask for less.
+    """
+    session.flush()
+    asked = {"job": job_id, "wire": FACES_WIRE}
+    if session.scalar(_TWINS, asked):
+        session.execute(_MOVE, asked)
+        session.expire_all()

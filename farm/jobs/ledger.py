@@ -29,6 +29,7 @@ class _Ledger:
     wakes: Counter[str] = field(default_factory=Counter)
     running: Counter[str] = field(default_factory=Counter)
     gpu_seconds: Counter[str] = field(default_factory=Counter)
+    money: Counter[str] = field(default_factory=Counter)
 
 
 def _ledger(session: Session) -> _Ledger:
@@ -77,11 +78,12 @@ def wake(session: Session, lane_id: str, count: int = 1) -> None:
     _ledger(session).wakes[lane_id] += count
 
 
-def count(session: Session, submitter_id: str, running: int, gpu_seconds: float = 0.0) -> None:
-    """Change the number of running attempts and the used GPU seconds of a submitter and of its project."""
+def count(session: Session, submitter_id: str, running: int, gpu_seconds: float = 0.0, money: float = 0.0) -> None:
+    """Change the number of running attempts, the used GPU seconds and their cost of a submitter and of its project."""
     ledger = _ledger(session)
     ledger.running[submitter_id] += running
     ledger.gpu_seconds[submitter_id] += gpu_seconds  # type: ignore[assignment]  # a Counter of seconds
+    ledger.money[submitter_id] += money  # type: ignore[assignment]  # a Counter of money
 
 
 def _forget(session: Session) -> None:
@@ -148,14 +150,15 @@ _REST = text("""
         WHERE e.kind LIKE 'job.%' AND w.active AND (w.kinds = '{}' OR e.kind = ANY (w.kinds))),
     after_events AS MATERIALIZED (SELECT count(*) FROM written),
     change AS (
-        SELECT id, running, seconds
-        FROM after_events, unnest(CAST(:submitters AS text[]), CAST(:running AS int[]), CAST(:seconds AS float8[]))
-            AS u(id, running, seconds)),
+        SELECT id, running, seconds, money
+        FROM after_events, unnest(CAST(:submitters AS text[]), CAST(:running AS int[]), CAST(:seconds AS float8[]),
+                                  CAST(:money AS float8[])) AS u(id, running, seconds, money)),
     projects AS (
-        SELECT s.project_id AS id, sum(c.running) AS running, sum(c.seconds) AS seconds
+        SELECT s.project_id AS id, sum(c.running) AS running, sum(c.seconds) AS seconds, sum(c.money) AS money
         FROM change c JOIN submitter s ON s.id = c.id GROUP BY s.project_id),
     counted AS (
-        UPDATE project SET running = project.running + c.running, gpu_seconds = project.gpu_seconds + c.seconds
+        UPDATE project SET running = project.running + c.running, gpu_seconds = project.gpu_seconds + c.seconds,
+                           money = project.money + c.money
         FROM projects c WHERE project.id = c.id RETURNING 1),
     after_projects AS MATERIALIZED (SELECT count(*) FROM counted)
     UPDATE submitter SET running = submitter.running + c.running
@@ -177,5 +180,6 @@ def _write_rest(session: Session, ledger: _Ledger) -> None:
             "submitters": submitters,
             "running": [ledger.running[s] for s in submitters],
             "seconds": [ledger.gpu_seconds[s] for s in submitters],
+            "money": [float(ledger.money[s]) for s in submitters],
         },
     )

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from farm.db.base import seconds as interval
 from farm.db.engine import rows_changed
-from farm.db.tables import Attempt, Chunk, Job, Task
+from farm.db.tables import Attempt, Chunk, Job, Task, Worker
 from farm.errors import NotFoundError
 from farm.jobs import ledger, states
 from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState, TaskKind, TaskState
@@ -169,10 +169,11 @@ def move_tasks(
 
 
 def end_attempt(session: Session, attempt: Attempt, task: Task, job: Job, after: AttemptState, reason: str) -> None:
-    """End a locked, running attempt: its lease is void from here on. Counts its time to its project."""
+    """End a locked, running attempt: its lease is void from here on. Counts its time and cost to its project."""
     states.check(attempt.state, after)
     session.flush()
-    seconds = session.execute(
+    rate = func.coalesce(select(Worker.rate).where(Worker.id == Attempt.worker_id).scalar_subquery(), 0.0)
+    seconds, hourly = session.execute(
         update(Attempt)
         .where(Attempt.id == attempt.id)
         .values(
@@ -183,12 +184,12 @@ def end_attempt(session: Session, attempt: Attempt, task: Task, job: Job, after:
             if task.kind in (TaskKind.RENDER, TaskKind.CAST)
             else 0,
         )
-        .returning(Attempt.gpu_seconds)
+        .returning(Attempt.gpu_seconds, rate)
         .execution_options(synchronize_session=False)
-    ).scalar_one()
+    ).one()
     session.refresh(attempt)
     job.gpu_seconds += seconds
-    ledger.count(session, job.submitter_id, -1, seconds)
+    ledger.count(session, job.submitter_id, -1, seconds, seconds / 3600 * hourly)
     ledger.note(
         session,
         "attempt.state",

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql import bindparam
 
 from farm.db.tables import Attempt, Job, Task
-from farm.errors import StaleLeaseError
+from farm.errors import NotFoundError, StaleLeaseError
 from farm.jobs import moves
 from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState, TaskKind
@@ -91,7 +91,10 @@ def hold(session: Session, lease: Lease, kind: TaskKind | None = None, *, ended:
 
     `ended`: states in which the attempt may already be, if this report is a repetition of one that was committed.
     """
-    job = moves.lock_job(session, lease.job_id)
+    try:
+        job = moves.lock_job(session, lease.job_id)
+    except NotFoundError:
+        raise _stale(lease, "The job was deleted.") from None
     task = session.scalar(
         select(Task)
         .where(Task.id == lease.task_id)

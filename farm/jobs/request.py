@@ -72,7 +72,8 @@ class JobRequest(Plain):
 
     `mapping` is a MappingRequest as JSON (see farm.faces.mapping), opaque here. `deliverables` are names that
     farm.media.deliverables knows. `tags`: only workers that have all of them get the job's tasks. `vram_mb`, `models`
-    and `codecs` are what a render slot must offer.
+    and `codecs` are what a render slot must offer. `max_attempts` limits the charged tries of each task, `max_retries`
+    those of all of the job's tasks together; it is the control plane's alone and not in what workers read.
     `consent` (the grant) and `permit` are kept with the job for provenance; they are checked elsewhere.
     """
 
@@ -94,6 +95,7 @@ class JobRequest(Plain):
     codecs: tuple[Name, ...] = ()
     max_running: int | None = Field(default=None, gt=0)
     max_attempts: int = Field(default=3, gt=0, le=20)
+    max_retries: int | None = Field(default=None, ge=0, exclude=True)
     deadline: datetime | None = None
     needs: tuple[Needed, ...] = ()
     consent: dict[str, Any] | None = None

@@ -35,6 +35,8 @@ def rerender(
     job = moves.lock_job(session, job_id)
     if job.state not in FINAL_JOB_STATES:
         raise refused(job, "given another recipe", "Cancel it first, or wait for its end.")
+    if job.delete_at is not None:
+        raise refused(job, "given another recipe", "It is being deleted; submit it anew.")
     request = JobRequest.model_validate(job.request)
     if recipe.puts_in_faces != request.needs_cast:
         raise RecipeError(

@@ -64,6 +64,7 @@ def submit(
             chunk_seconds=request.chunk_seconds,
             max_running=request.max_running,
             max_attempts=request.max_attempts,
+            max_retries=request.max_retries,
             deadline=request.deadline,
             permit=request.permit,
             consent=request.consent,

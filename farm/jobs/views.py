@@ -68,6 +68,9 @@ class JobView(View):
     cast_members: list[dict[str, Any]] | None
     batch: str | None
     deadline: datetime | None
+    max_attempts: int
+    max_retries: int | None
+    delete_at: datetime | None
     gpu_seconds: float
     cost: float | None
     error_class: str | None

@@ -18,14 +18,16 @@ _QUIET_SECONDS = 30.0
 # Everything that a claim looks at, as separate answers, for the lane of one task.
 _OBSTACLES = text("""
     WITH live AS (
-        SELECT w.id, w.tags, s.vram_mb, s.kinds, s.models, s.codecs,
+        SELECT w.id, w.tags, w.wire, s.vram_mb, s.kinds, s.models, s.codecs,
                CASE WHEN w.state = 'awake' THEN '' ELSE w.reason END AS reason,
-               w.state = 'awake' AND w.requested IS NULL AS takes_work
+               w.state = 'awake' AND w.requested IS NULL AS takes_work,
+               count(*) OVER (PARTITION BY w.id) > (
+                   SELECT count(*) FROM attempt a WHERE a.worker_id = w.id AND a.state = 'running') AS free
         FROM worker w JOIN slot s ON s.worker_id = w.id
         WHERE w.seen_at > clock_timestamp() - make_interval(secs => :silent) AND w.state <> 'offline'),
     able AS (SELECT live.* FROM live, lane l WHERE l.id = :lane AND (live.kinds = '{}' OR l.kind = ANY (live.kinds))),
     tagged AS (SELECT able.* FROM able, lane l WHERE l.id = :lane AND l.tags <@ able.tags)
-    SELECT l.kind, l.tags, l.vram_mb, l.models, l.codecs,
+    SELECT l.kind, l.tags, l.vram_mb, l.models, l.codecs, l.wire,
         p.name AS project, p.running AS project_running, p.max_running AS project_cap, p.budget_state,
         s.owner, s.running AS owner_running, s.max_running AS owner_cap,
         (SELECT count(*) FROM live) AS live,
@@ -35,6 +37,8 @@ _OBSTACLES = text("""
         (SELECT count(*) FROM tagged WHERE takes_work) AS tagged_awake,
         (SELECT min(reason) FROM tagged WHERE NOT takes_work) AS resting,
         (SELECT max(vram_mb) FROM tagged) AS largest,
+        (SELECT max(vram_mb) FROM tagged WHERE takes_work AND free) AS largest_free,
+        (SELECT count(*) FROM tagged t WHERE t.wire >= l.wire) AS with_wire,
         (SELECT count(*) FROM tagged t WHERE t.models IS NULL OR l.models <@ t.models) AS with_models,
         (SELECT count(*) FROM tagged t WHERE t.codecs IS NULL OR l.codecs <@ t.codecs) AS with_codecs,
         (SELECT count(DISTINCT t.id) FROM tagged t WHERE NOT EXISTS (
@@ -58,6 +62,8 @@ def why_job(session: Session, job_id: str, policy: Policy = DEFAULT) -> str:
 
 
 def _why_job(session: Session, job: Job, policy: Policy) -> str:
+    if job.delete_at is not None and job.state in FINAL_JOB_STATES:
+        return "It is being deleted: the reconciler removes what is stored of it, then its rows."
     if job.state in FINAL_JOB_STATES or job.state in (JobState.PAUSED, JobState.AWAITING_CAST):
         return f"It is {job.state.replace('_', ' ')}: {job.reason}"
     if job.state is JobState.WAITING:
@@ -166,6 +172,14 @@ def _obstacle(row: Row[Any], job: Job) -> str:
         (
             row.largest is not None and row.vram_mb > row.largest,
             f"It needs {row.vram_mb} MB of GPU memory; the largest slot has {row.largest} MB.",
+        ),
+        (
+            row.largest_free is not None and row.vram_mb > row.largest_free,
+            f"It needs {row.vram_mb} MB of GPU memory; the largest free slot has {row.largest_free} MB.",
+        ),
+        (
+            row.with_wire == 0,
+            f"No worker that could do it is new enough (wire {row.wire}): upgrade one, farm worker restart ID.",
         ),
         (row.with_models == 0, f"No worker has the models {', '.join(row.models)}."),
         (row.with_codecs == 0, f"No worker has the codecs {', '.join(row.codecs)}."),

@@ -11,7 +11,9 @@ from farm.db.enums import TaskKind
 from farm.jobs.request import IdentityRef, Name, Plain, PlateRef, Sha256
 from farm.recipe import Recipe
 
-WIRE = 1
+WIRE = 2
+FACES_WIRE = 2
+"""2: identities shown by clips, casts that were edited by hand, and mappings of these. Other tasks are as in 1."""
 
 
 class Slot(Plain):

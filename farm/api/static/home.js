@@ -16,6 +16,8 @@
     if (seconds) picked.chunk_seconds = Number(seconds);
     const size = byId("max-size").value;
     if (size) picked.max_bytes = Math.round(Number(size) * 1e6);
+    const retries = byId("max-retries").value;
+    if (retries) picked.max_retries = Number(retries);
     const face = byId("face").value;
     if (face) picked.identities = [{ face: Number(face) }];
     if (byId("choose").checked) picked.choose_mapping = true;

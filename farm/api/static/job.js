@@ -58,7 +58,8 @@
       cancel: !final && job.state !== "cancelling",
       pause: !final && !["paused", "pausing", "cancelling"].includes(job.state),
       resume: ["paused", "pausing"].includes(job.state),
-      requeue: job.state === "failed" || job.state === "cancelled",
+      requeue: !job.deleting && (job.state === "failed" || job.state === "cancelled"),
+      delete: !job.deleting,
     };
     for (const button of document.querySelectorAll("[data-command]")) button.hidden = !may[button.dataset.command];
   }
@@ -206,8 +207,10 @@
   }
 
   async function command(name) {
-    const answer = await fetch(api + "/" + name, {
-      method: "POST",
+    const gone = name === "delete";
+    if (gone && !confirm("Delete this job and all that is stored of it?")) return;
+    const answer = await fetch(gone ? api : api + "/" + name, {
+      method: gone ? "DELETE" : "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ reason: "from the job's page" }),
     });

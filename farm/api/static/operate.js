@@ -123,7 +123,10 @@
   function shareRow(share) {
     const row = element("tr");
     const cap = share.max_running === null ? "" : ` of ${share.max_running}`;
-    const budget = share.budget_gpu_seconds === null ? "–" : `${duration(share.budget_gpu_seconds)}, ${share.budget_state}`;
+    const budgets = [];
+    if (share.budget_gpu_seconds !== null) budgets.push(duration(share.budget_gpu_seconds));
+    if (share.budget_money !== null) budgets.push(`${share.money.toFixed(2)} of ${share.budget_money.toFixed(2)} in money`);
+    const budget = budgets.length ? `${budgets.join(", ")}, ${share.budget_state}` : "–";
     row.append(element("th", share.name), element("td", share.running + cap), element("td", number.format(share.ready)));
     row.append(element("td", `${Math.round(100 * share.share)} % (${Math.round(100 * share.target)} %)`), element("td", duration(share.gpu_seconds)), element("td", budget, share.budget_state === "open" ? "" : "bad"));
     row.firstChild.scope = "row";

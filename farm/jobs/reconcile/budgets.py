@@ -1,10 +1,10 @@
-"""Watches what projects may use: warns, stops new work, or cancels, when the GPU seconds of a budget are used up."""
+"""Watches what projects may use: warns, stops new work, or cancels, when a budget is used up."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from farm.db.engine import Sessions, transact
@@ -21,6 +21,16 @@ _REACHED = {
     BudgetAction.STOP: BudgetState.STOPPED,
     BudgetAction.CANCEL: BudgetState.STOPPED,
 }
+
+
+def _used(project: Project) -> str:
+    """What was used of each budget that is set, or of none that is left."""
+    parts = []
+    if project.budget_gpu_seconds is not None:
+        parts.append(f"{project.gpu_seconds:.0f} of {project.budget_gpu_seconds:.0f} GPU seconds")
+    if project.budget_money is not None:
+        parts.append(f"{project.money:.2f} of {project.budget_money:.2f} in money")
+    return " and ".join(parts) or f"{project.gpu_seconds:.0f} GPU seconds; it has no budget any more"
 
 
 class BudgetKeeper:
@@ -40,17 +50,16 @@ class BudgetKeeper:
         return changed + sum(transact(self._sessions, partial(self._cancel, job)) for job in self._to_cancel())
 
     def _judge(self, session: Session) -> int:
-        used_up = Project.gpu_seconds >= Project.budget_gpu_seconds
-        wrong = or_(
-            used_up & (Project.budget_state == BudgetState.OPEN),
-            (Project.budget_gpu_seconds.is_(None) | ~used_up) & (Project.budget_state != BudgetState.OPEN),
+        used_up = func.coalesce(
+            or_(Project.gpu_seconds >= Project.budget_gpu_seconds, Project.money >= Project.budget_money), False
         )
+        wrong = used_up == (Project.budget_state == BudgetState.OPEN)
         projects = session.scalars(select(Project).where(wrong).with_for_update(skip_locked=True, key_share=True)).all()
         for project in projects:
             before = project.budget_state
             over = before is BudgetState.OPEN
             project.budget_state = _REACHED[project.budget_action] if over else BudgetState.OPEN
-            reason = f"Project {project.name} has used {project.gpu_seconds:.0f} GPU seconds of its budget."
+            reason = f"Project {project.name} has used {_used(project)}."
             ledger.note(session, "project.budget", before=before, after=project.budget_state, reason=reason)
         return len(projects)
 

@@ -105,6 +105,48 @@ def finish_last(old: OldClaim, session: Session) -> None:
     jobs.finish(session, lease, jobs.RenderResult(frames=10, outputs={"review": out(f"chunk/{old.attempt_id}")}))
 
 
+def test_workers_of_the_wire_before_go_on_while_lanes_learn_of_it(farm: Sessions, schema_database: str) -> None:
+    """Revision 0006: the functions of claims are amended under their feet, and jobs with faces are theirs no more."""
+    for number in range(JOBS):
+        Hands(farm).submit(project=f"p{number}")
+        Hands(farm).plan(4 * CHUNKS)
+    downgrade(schema_database, "0005")
+    going, upgraded = threading.Barrier(WORKERS + 1), threading.Event()
+    errors = list[BaseException]()
+
+    def work(name: str) -> None:
+        hands = Hands(farm, name, wire=1, kinds=(TaskKind.RENDER,))
+        try:
+            claim = hands.must_claim()
+            for number in range(2 * CHUNKS + 10):  # never the last chunk of a job, which goes another way
+                if number == 5:
+                    going.wait(60)
+                if number == 2 * CHUNKS:
+                    upgraded.wait(60)
+                followed = hands.go_on(claim).claim
+                assert followed is not None
+                claim = followed
+        except BaseException as error:  # handed to the test's own thread
+            going.abort()
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(f"old{n}",)) for n in range(WORKERS)]
+    for thread in threads:
+        thread.start()
+    going.wait(60)
+    upgrade(schema_database)
+    upgraded.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert broken(farm) == []
+    swap = Hands(farm).submit("swap", priority=90)
+    Hands(farm).plan(2)
+    plain = Hands(farm, "old0", wire=1).must_claim()
+    assert plain.job.id != swap
+    assert Hands(farm).must_claim(TaskKind.CAST).job.id == swap
+
+
 def test_deadlines_of_open_jobs_get_into_the_order_of_claims(farm: Sessions, schema_database: str) -> None:
     hands = Hands(farm)
     old = hands.submit()

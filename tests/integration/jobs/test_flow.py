@@ -10,6 +10,7 @@ from farm.db.engine import Sessions, transact
 from farm.db.tables import Deliverable, Event, Job, Project
 from farm.errors import ConflictError, InputError, NotFoundError, StaleLeaseError
 from farm.jobs import JobState, TaskKind, TaskState
+from farm.jobs.wire import WIRE
 from tests.integration.jobs.hands import SHA, Hands, chunk, request
 
 
@@ -18,7 +19,7 @@ def test_a_job_without_faces_goes_plan_render_merge(sessions: Sessions) -> None:
     job = hands.submit()
     assert hands.state(job) is JobState.QUEUED
     plan = hands.must_claim()
-    assert (plan.kind, plan.job.id, plan.number, plan.wire) == (TaskKind.PLAN, job, 1, 1)
+    assert (plan.kind, plan.job.id, plan.number, plan.wire) == (TaskKind.PLAN, job, 1, WIRE)
     assert hands.state(job) is JobState.RUNNING
     hands.publish(plan, 0)
     first = hands.must_claim()

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from farm import jobs
 from farm.db.engine import Sessions, transact
@@ -77,11 +78,14 @@ def test_what_a_job_may_say_of_itself_is_kept_and_obeyed(sessions: Sessions, app
         "needs": [first],
         "max_running": 1,
         "max_attempts": 2,
+        "max_retries": 4,
         "vram_mb": 14_000,
         "tags": ["studio"],
     }
     made = upload(http, identity=None, options=options).get_json()
     assert (made["project"], made["owner"], made["batch"], made["state"]) == ("film", "ada", "reel", "waiting")
+    assert (made["max_attempts"], made["max_retries"]) == (2, 4)
+    assert api("GET", f"/jobs/{first}")["max_retries"] == 200, "by the setting"
     assert first in made["why"]
     assert api("GET", "/jobs?project=film")["items"][0]["id"] == made["id"]
     missing = upload(http, identity=None, options={"recipe": "passthrough", "needs": ["nothing"]})
@@ -108,6 +112,20 @@ def say_small_card(hands: Hands, job: str) -> None:
     register(hands.sessions, "w1", tags=("studio",), vram_mb=8000)
 
 
+def say_large_card_busy(hands: Hands, job: str) -> None:
+    register(hands.sessions, "large", tags=("studio",), vram_mb=24_000)
+    register(hands.sessions, "small", tags=("studio",), vram_mb=8000)
+    other = Hands(hands.sessions, "large", tags=("studio",), vram_mb=24_000)
+    other.submit(tags=["studio"], priority=90)
+    assert other.must_claim(TaskKind.PLAN)
+
+
+def say_old_program(hands: Hands, job: str) -> None:
+    with hands.sessions.begin() as session:
+        session.execute(text("UPDATE lane SET wire = 99"))
+    register(hands.sessions, "w1", tags=("studio",), vram_mb=16_000)
+
+
 def say_blocked(hands: Hands, job: str) -> None:
     register(hands.sessions, "w1", tags=("studio",), vram_mb=16_000)
     with hands.sessions.begin() as session:
@@ -124,6 +142,8 @@ def say_blocked(hands: Hands, job: str) -> None:
             r"Every worker that takes render tasks with the tags studio is asleep, .* told it to be asleep\.",
         ),
         (say_small_card, r"It needs 14000 MB of GPU memory; the largest slot has 8000 MB\."),
+        (say_large_card_busy, r"It needs 14000 MB of GPU memory; the largest free slot has 8000 MB\."),
+        (say_old_program, r"No worker that could do it is new enough \(wire 99\): .*"),
         (say_blocked, r"Every worker that could do it is blocked for this job: .*"),
     ],
 )

@@ -46,6 +46,7 @@ def test_leases_are_looked_at_while_a_webhook_hangs(monkeypatch: pytest.MonkeyPa
 def test_every_slow_duty_exists(tmp_path: Path) -> None:
     from farm.jobs.reconcile import StaleCleaner, WebhookSender
     from farm.orphans import OrphanSweeper
+    from farm.removal import JobRemover
     from farm.retention import Retention
 
-    assert {duty.name for duty in (StaleCleaner, WebhookSender, OrphanSweeper, Retention)} == reconciler.SLOW
+    assert {duty.name for duty in (StaleCleaner, WebhookSender, OrphanSweeper, JobRemover, Retention)} == reconciler.SLOW
