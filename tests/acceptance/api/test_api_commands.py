@@ -90,6 +90,7 @@ def test_what_a_person_asks_of_a_farm(running_farm: FarmCommand, plate: Path, tm
     assert worker["slots"] >= 1
     facts = running_farm.data("probe", plate)
     assert (facts["video"]["width"], facts["video"]["codec"]) == (320, "h264")
+    assert running_farm.data("delete", job["id"])["deleting"]
 
 
 def test_a_command_that_is_interrupted_cancels_its_job(running_farm: FarmCommand, plate: Path, tmp_path: Path) -> None:

@@ -49,4 +49,6 @@ def test_every_slow_duty_exists(tmp_path: Path) -> None:
     from farm.removal import JobRemover
     from farm.retention import Retention
 
-    assert {duty.name for duty in (StaleCleaner, WebhookSender, OrphanSweeper, JobRemover, Retention)} == reconciler.SLOW
+    assert {
+        duty.name for duty in (StaleCleaner, WebhookSender, OrphanSweeper, JobRemover, Retention)
+    } == reconciler.SLOW
