@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from bench.gpu_material import SURFACE, identity
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.device import CudaKernels, cupy
 from farm.faces.cuda.look import Looker
-from farm.faces.cuda.networks import CARD, TWIN, looking_source
+from farm.faces.cuda.networks import CARD, LOOKING, SWAPPING, TWIN, looking_source
 from farm.faces.cuda.paste import coverage, paste_plan
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.swap import Faces, SwapStep
@@ -25,7 +26,7 @@ from farm.inference.templates import template
 from farm.media import nvdec
 from farm.resources import resource
 
-FRAMES = 2
+FRAMES = 8
 
 
 def compare(plate: Path, swapper: Path) -> dict[str, Any]:
@@ -53,18 +54,21 @@ def _rendered(kernels: Kernels, device: str, frames: Any, swapper: Path) -> tupl
     weights = Path(str(resource("models"))) / "weights"
     yunet, points, swap = (catalogue.spec(name) for name in ("yunet", "face-landmarks-478", "inswapper-128"))
 
-    def opened(source: Source, capacity: int) -> Buckets:
-        network = open_bound(
-            source, FRAMES, requested=[ep.CUDA if device == CARD else ep.CPU], stream=kernels.stream, threads=8
-        )
-        return Buckets([network], capacity, kernels.empty)
+    def opened(source: Source, tuning: Mapping[str, str], capacity: int = FRAMES) -> Buckets:
+        provider = ep.CUDA if device == CARD else ep.CPU
+        told: dict[str, Any] = {"requested": [provider], "stream": kernels.stream, "threads": 8, "tuning": tuning}
+        return Buckets([open_bound(source, FRAMES, **told)], capacity, kernels.empty)
 
-    eye, level = (looking_source(weights / spec.files["fp32"].file, device) for spec in (yunet, points))
+    eye, level = (weights / spec.files["fp32"].file for spec in (yunet, points))
     looker = Looker(
-        kernels, SURFACE, (opened(eye, FRAMES), yunet), (opened(level, FRAMES), points), rough=opened(level, FRAMES)
+        kernels,
+        SURFACE,
+        (opened(looking_source(eye, device), LOOKING), yunet),
+        (opened(level, LOOKING), points),
+        rough=opened(looking_source(level, device), LOOKING),
     )
     found = looker.look(frames, FRAMES)
-    step = SwapStep(kernels, SURFACE, opened(swapper, 32), swap)
+    step = SwapStep(kernels, SURFACE, opened(swapper, SWAPPING, 32), swap)
     source = np.broadcast_to(identity(), (len(found), 512))
     step.apply(frames, Faces.plain(found.frame_of, found.five, source))
     to_frame = similarities(template("arcface_128", 128), found.five)

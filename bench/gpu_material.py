@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from bench.gpu_networks import SHAPES
 from farm.faces.cuda.look import CADENCE
-from farm.faces.cuda.networks import CARD, looking_source
+from farm.faces.cuda.networks import CARD, LOOKING, SWAPPING, looking_source
 from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.swap import SwapSettings
 from farm.inference import providers as ep
-from farm.inference.bound import GRAPHS
 from farm.inference.catalogue import Catalogue
 from farm.media.facts import ColourFacts
 from farm.resources import resource
@@ -26,7 +25,7 @@ from farm.worker.gpu_render import GpuRender, Network, Part
 SIZE = (1920, 1080)
 RATE = 24
 GOP = 48
-LOOKERS = 2
+LOOKERS = 3
 COLOUR = ColourFacts(primaries="bt709", transfer="bt709", matrix="bt709", range="tv", chroma_location="left")
 SURFACE = Surface(*SIZE, 8, COLOUR)
 
@@ -106,17 +105,17 @@ def render(
     catalogue = Catalogue.load(resource("models"))
     yunet, points = catalogue.spec("yunet"), catalogue.spec("face-landmarks-478")
     weights = Path(str(resource("models"))) / "weights"
-    small = max(1, batch // 8)
+    few = max(1, batch // 4)
     keys = batch // cadence + (cadence > 1)
-    eye, level = (looking_source(weights / spec.files["fp32"].file, CARD) for spec in (yunet, points))
+    eye, level = weights / yunet.files["fp32"].file, weights / points.files["fp32"].file
     return GpuRender(
         SURFACE,
-        Network(eye, yunet, (keys,), GRAPHS),
-        Network(level, points, (batch, small), GRAPHS),
-        Network(model, catalogue.spec(SHAPES[variant].model), (batch, small), GRAPHS),
+        Network(looking_source(eye, CARD), yunet, (keys,), LOOKING),
+        Network(level, points, (batch,), LOOKING),
+        Network(model, catalogue.spec(SHAPES[variant].model), (batch, few), SWAPPING),
         batch=batch,
         providers=providers,
-        rough=Network(level, points, (keys,), GRAPHS),
+        rough=Network(looking_source(level, CARD), points, (keys,), LOOKING),
         settings=SwapSettings(),
         lanes=lanes,
         lookers=lookers,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from farm.inference.bound import Allocate, BoundNetwork
 
-_WARM_RUNS = 3
-"""The first run settles memory, the second is recorded as a graph, the third replays it."""
+_RECORDING_RUNS = 2
+"""After the run that settles memory, one is recorded as a graph, and one replays it."""
 
 
 def plan_buckets(count: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -30,10 +30,13 @@ class Buckets:
     """One network at several batch sizes over common arrays: fill `arrays[input][:n]`, `run(n)`, read the outputs.
 
     All runs are made by one thread of its own: ONNX Runtime keeps recorded graphs and memory by thread. `samples` and
-    `slots` count what was asked for and what was computed; their ratio is the fill.
+    `slots` count what was asked for and what was computed; their ratio is the fill. warm: whether it can be run at
+    once; else `ready` has to be called first, for all that are opened together.
     """
 
-    def __init__(self, networks: Sequence[BoundNetwork], capacity: int, allocate: Allocate) -> None:
+    def __init__(
+        self, networks: Sequence[BoundNetwork], capacity: int, allocate: Allocate, *, warm: bool = True
+    ) -> None:
         self._networks = {network.batch: network for network in networks}
         self.sizes = sorted(self._networks)
         largest = self.sizes[-1]
@@ -44,7 +47,8 @@ class Buckets:
         }
         self.samples = self.slots = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="buckets")
-        self._thread.submit(self._warm).result()
+        if warm:
+            ready([self])
 
     @property
     def provider(self) -> str:
@@ -75,9 +79,26 @@ class Buckets:
         part = {name: array[start : start + size] for name, array in self.arrays.items()}
         self._networks[size].run(part, graph=start)
 
-    def _warm(self) -> None:
-        """Every run that `run` can ask for, so that memory and graphs are settled before other threads use the card."""
+    def settle(self) -> None:
+        """Every run that `run` can ask for, once: algorithms are chosen, memory is taken."""
+        self._thread.submit(self._all_runs, self._networks, 1).result()
+
+    def record(self) -> None:
+        """Graphs of those runs, where the networks keep any. Nothing else may use the card meanwhile."""
+        recorded = {size: network for size, network in self._networks.items() if network.graphs}
+        self._thread.submit(self._all_runs, recorded, _RECORDING_RUNS).result()
+
+    def _all_runs(self, sizes: Iterable[int], times: int) -> None:
         for start in range(0, self.capacity, self.sizes[-1]):
-            for size in self.sizes:
-                for _ in range(_WARM_RUNS if self._networks[size].graphs else 1):
+            for size in sizes:
+                for _ in range(times):
                     self._run(start, size)
+
+
+def ready(opened: Sequence[Buckets]) -> None:
+    """Settle all of them side by side, which keeps processors busy for seconds, then record one after the other."""
+    with ThreadPoolExecutor(len(opened), thread_name_prefix="settle") as pool:
+        for _ in pool.map(Buckets.settle, opened):
+            pass
+    for buckets in opened:
+        buckets.record()

@@ -16,7 +16,7 @@ from farm.faces.cuda.seen import Found
 from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.swap import Faces, SwapSettings, SwapStep
 from farm.inference.bound import Source, open_bound
-from farm.inference.buckets import Buckets
+from farm.inference.buckets import Buckets, ready
 from farm.inference.spec import ModelSpec
 from farm.worker.gpu_line import StageTimes, run_line
 
@@ -68,10 +68,12 @@ class GpuRender:
     ) -> None:
         settings = settings or SwapSettings()
         self.surface, self.batch = surface, batch
-        self._hand = CudaKernels()
+        # The swap is what the line waits for: its kernels go first, and looking fills the gaps that they leave.
+        self._hand = CudaKernels(urgent=True)
         self._eyes = [_Eyes(surface, detector, landmarker, rough, batch, providers, cadence) for _ in range(lookers)]
         most = max(batch, SwapStep.pictures_needed(swapper.spec, settings))
         self.swapper = _opened(swapper, most, self._hand, providers)
+        ready([*(made for eyes in self._eyes for made in eyes.buckets), self.swapper])
         self._step = SwapStep(self._hand, surface, self.swapper, swapper.spec, settings)
         self.pool = BatchPool(self._hand, surface, batch, lanes + lookers + _SPARE_BATCHES)
         self.times = StageTimes()
@@ -120,8 +122,7 @@ class _Eyes:
         providers: Sequence[str],
         cadence: int,
     ) -> None:
-        # Looking is little work in many small pieces; behind the swapper's large ones it would wait for each.
-        self._kernels = CudaKernels(urgent=True)
+        self._kernels = CudaKernels()
         seen = _opened(detector, max(detector.batches), self._kernels, providers)
         level = _opened(landmarker, batch, self._kernels, providers)
         first = _opened(rough, max(rough.batches), self._kernels, providers) if rough is not None else None
@@ -146,7 +147,7 @@ def _opened(network: Network, capacity: int, kernels: CudaKernels, providers: Se
         )
         for size in network.batches
     ]
-    return Buckets(opened, capacity, kernels.empty)
+    return Buckets(opened, capacity, kernels.empty, warm=False)
 
 
 def everyone(source: NDArray[np.float32]) -> Choose:

@@ -26,7 +26,7 @@ from farm.media import nvdec
 # Without contraction the kernels add and multiply as their NumPy twins do.
 _OPTIONS = ("--std=c++17", "--fmad=false")
 _THREADS = 256
-_SUMS = 14
+_SUMS = 16
 _ALIGNED = 256
 _TAKEN = 4
 """Pictures of a decoder's small pool that are kept while their copies are on the way."""
@@ -219,17 +219,24 @@ class CudaKernels:
     ) -> None:
         pictures, small = count * phases**2, int(given.shape[2])
         sums = self._buffer("sums", (len(given) * small, _SUMS), np.float32)
+        totals = self._buffer("totals", (len(given), _SUMS), np.float64)
         types = (("GIVEN", _name(given.dtype)), ("MADE", _name(made.dtype)))
         self._launch(
-            _kernel("colour", "colour_rows", types, False),
-            pictures * small,
+            _kernel("colour", "colour_columns", types, False),
+            pictures * 3 * small,
             (given, made, np.int32(pictures), np.int32(small), np.int32(phases), mask),
             (self._table(packing.pack), self._table(unpacking.unpack), sums),
         )
         self._launch(
+            _kernel("colour", "colour_totals", types, False),
+            count * _SUMS,
+            (sums, np.int32(count), np.int32(phases**2 * small), totals),
+            threads=32,
+        )
+        self._launch(
             _kernel("colour", "colour_faces", types, False),
             count,
-            (sums, np.int32(count), np.int32(phases**2 * small), np.float32(strength), np.float32(colour.FLAT), out),
+            (totals, np.int32(count), np.float32(strength), np.float32(colour.FLAT), out),
             threads=32,
         )
 

@@ -13,13 +13,17 @@ from farm.faces.cuda.swap import SwapSettings, SwapStep
 from farm.faces.network import DETECTOR, EMBEDDER, LANDMARKER, PALMS
 from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS, BoundNetwork, Source, open_bound
-from farm.inference.buckets import Buckets
+from farm.inference.buckets import Buckets, ready
 from farm.inference.half import half_bytes
 from farm.inference.rebatch import proved_free
 from farm.inference.spec import ModelSpec
 
 TWIN, CARD = "twin", "card"
 """Back ends: NumPy on the processor, CUDA kernels on the card."""
+SWAPPING: Mapping[str, str] = {**GRAPHS, "cudnn_conv_algo_search": "HEURISTIC"}
+LOOKING: Mapping[str, str] = {**SWAPPING, "fuse_conv_bias": "1"}
+"""Options of the CUDA provider. Trying every algorithm gave slower ones for the swappers than asking which is best, and
+fusing the bias made the landmarks' hundred small convolutions a third faster (docs/gpu.md)."""
 _EMBEDDED = 8
 _PALMS = 4
 _ON_CARD = (ep.TENSORRT, ep.CUDA)
@@ -82,11 +86,12 @@ class CardNetworks:
         try:
             self.detector = self._network(DETECTOR, (keys,), keys, look=True)
             self.rough = self._network(LANDMARKER, (keys,), keys, look=True)
-            self.landmarker = self._network(LANDMARKER, (batch, few), batch, look=True)
+            self.landmarker = self._network(LANDMARKER, (batch, few) if device.name == TWIN else (batch,), batch)
             self.embedder = self._network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
             self.palms = self._network(PALMS, (_PALMS,), _PALMS)
             needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
             self.swapper = self._network(swapper, (batch, few), max(batch, needed), precision=precision)
+            ready(self._open)
         except BaseException:
             self.close()
             raise
@@ -111,8 +116,9 @@ class CardNetworks:
         spec: ModelSpec = self._models.catalogue.spec(name)
         path = self._models.weights(name, precision)
         source = looking_source(path, self._device.name) if look else path
-        bound = [self._bound(source, path, size, name) for size in sorted(set(sizes))]
-        buckets = Buckets(bound, capacity, self.kernels.empty)
+        tuning = LOOKING if name in (DETECTOR, LANDMARKER) else SWAPPING
+        bound = [self._bound(source, path, size, name, tuning) for size in sorted(set(sizes))]
+        buckets = Buckets(bound, capacity, self.kernels.empty, warm=False)
         self._open.append(buckets)
         file = precision or spec.default_precision
         self._uses.append(
@@ -130,14 +136,13 @@ class CardNetworks:
         )
         return Opened(buckets, spec)
 
-    def _bound(self, source: Source, path: Path, size: int, name: str) -> BoundNetwork:
-        tuning: Mapping[str, str] = GRAPHS if self._device.name == CARD else {}
+    def _bound(self, source: Source, path: Path, size: int, name: str, tuning: Mapping[str, str]) -> BoundNetwork:
         told: dict[str, Any] = {
             "requested": self._device.providers,
             "stream": self.kernels.stream,
             "threads": self._device.threads,
             "name": name,
-            "tuning": tuning,
+            "tuning": tuning if self._device.name == CARD else {},
         }
         network = open_bound(source, size, **told)
         if all(port.shape[0] == size for port in (*network.inputs, *network.outputs)):

@@ -95,7 +95,8 @@ class Emulated:
 _FUNCTIONS = {
     "crop": "in_crop::crop",
     "paste": "in_paste::paste",
-    "colour_rows": "in_colour::colour_rows",
+    "colour_columns": "in_colour::colour_columns",
+    "colour_totals": "in_colour::colour_totals",
     "colour_faces": "in_colour::colour_faces",
     "overlay_luma": "in_overlay::overlay_luma",
     "overlay_chroma": "in_overlay::overlay_chroma",

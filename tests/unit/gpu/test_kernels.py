@@ -105,12 +105,12 @@ def test_colours(emulated: tuple[Emulated, int], phases: int) -> None:
     made[-1, 2, 1, 1] = np.inf
     mask, packing = box_mask(16 * phases)[0], Packing.of(PLAIN)
     told = colour.match(given, made, packing, packing, mask, phases, strength=0.5)
-    sums = np.zeros((len(given) * 16, 14), np.float32)
+    sums, totals = np.zeros((len(given) * 16, 16), np.float32), np.zeros((3, 16))
     out = np.zeros((3, 8), np.float32)
-    kernels.launch(
-        "colour_rows", len(given) * 16, given, made, len(given), 16, phases, mask, packing.pack, packing.unpack, sums
-    )
-    kernels.launch("colour_faces", 3, sums, 3, phases**2 * 16, 0.5, float(colour.FLAT), out)
+    tables = (mask, packing.pack, packing.unpack, sums)
+    kernels.launch("colour_columns", len(given) * 3 * 16, given, made, len(given), 16, phases, *tables)
+    kernels.launch("colour_totals", 3 * 16, sums, 3, phases**2 * 16, totals)
+    kernels.launch("colour_faces", 3, totals, 3, 0.5, float(colour.FLAT), out)
     np.testing.assert_allclose(out[:2], told[:2], rtol=1e-4, atol=1e-5)
     assert out[:, 6].tolist() == told[:, 6].tolist() == [1, 1, 0]
 
