@@ -27,8 +27,11 @@ _DEFAULT_RATE = Fraction(25)
 _SLOWEST, _FASTEST = Fraction(1, 60), Fraction(1000)
 _LONGEST_GOP = 250
 _INTRA_ONLY = frozenset({"ffv1", "prores_ks", "dnxhd"})
-# NUT keeps any time base exactly; it has no mapping for these two, which QuickTime has.
+# NUT keeps any time base exactly, but not packets in one piece, and it has no mapping for ProRes and DNxHR.
 _QUICKTIME_CHUNKS = frozenset({"prores_ks", "dnxhd"})
+_MP4_CODECS = ("264", "265", "hevc", "av1")
+_FINEST_MP4 = 10_000_000
+"""Ticks a second: MP4 has 32 bits for the time between decoding and showing a picture."""
 
 
 # Copying loses the profile that a muxer picks these codes by.
@@ -163,7 +166,7 @@ def chunk_encoder(
     field_order = video.field_order if size[1] - pad[1] == video.height else "progressive"
     changes = _changes(deliverable, choice, source_format, sample_format, pad, video, colour)
     rate = encoder_rate(video)
-    chunk_container = "mov" if choice.encoder in _QUICKTIME_CHUNKS else "nut"
+    chunk_container = _chunk_container(choice.encoder, video)
     return EncoderPlan(
         deliverable=deliverable.name,
         version=deliverable.version,
@@ -195,6 +198,13 @@ def chunk_encoder(
         why=tuple(why),
         changes=tuple(changes),
     )
+
+
+def _chunk_container(encoder: str, video: VideoFacts) -> str:
+    if encoder in _QUICKTIME_CHUNKS:
+        return "mov"
+    fits = any(codec in encoder for codec in _MP4_CODECS) and video.time_base.denominator <= _FINEST_MP4
+    return "mp4" if fits else "nut"
 
 
 def encoder_rate(video: VideoFacts) -> Fraction:

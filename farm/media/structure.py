@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from farm.errors import InputError
 
 _MOST_PARTS = 20_000
@@ -54,6 +57,20 @@ def _check_speeds(file: BinaryIO, size: int, where: str) -> None:
                     where=where,
                     do="Export it again as a plain film, with that in the pictures' own times.",
                 )
+
+
+def composition_offsets(file: BinaryIO, size: int) -> NDArray[np.int64] | None:
+    """How many ticks after its dts each packet of an MP4 file's first track is shown; None where all are at once."""
+    path = (b"moov", b"trak", b"mdia", b"minf", b"stbl")
+    parts = _boxes(file, 0, size)
+    for kind in path:
+        parts = _inside(file, kind, parts)
+    for box in parts:
+        if box.kind == b"ctts":
+            file.seek(box.start + 4)
+            runs = np.frombuffer(file.read(4 + 8 * ((box.end - box.start - 8) // 8))[4:], ">u4").reshape(-1, 2)
+            return np.repeat(runs[:, 1].astype(np.int32).astype(np.int64), runs[:, 0])
+    return None
 
 
 def _inside(file: BinaryIO, kind: bytes, parts: Iterator[Part]) -> Iterator[Part]:

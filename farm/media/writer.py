@@ -1,7 +1,8 @@
 """Writes one chunk: the pictures of frames [first, last), encoded as the plan says, with the plate's own clock.
 
 A chunk file holds one video stream. Its time stamps are ticks of the plate's time base, counted from the chunk's first
-frame (NUT refuses negative ones); `ChunkFacts` has the absolute ones. The encoder itself only counts frames.
+frame (NUT refuses negative ones, and MP4 has a first dts of 0 before it); `ChunkFacts` has the absolute ones. The
+encoder itself only counts frames.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Self
 import av
 import av.error
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from farm.errors import DiskFullError, FarmError, InfrastructureError, RecipeError, is_disk_full
@@ -30,6 +32,7 @@ from farm.media.timeline import Timeline
 
 _BLOCK = 1 << 20
 _MOST_REORDER = 64
+_BOXED = ("mp4", "mov")
 
 
 class ChunkFacts(BaseModel):
@@ -97,6 +100,7 @@ class ChunkWriter:
         self._timeline = timeline
         self._first, self._last = first, last
         self._maker = PictureMaker(plan)
+        self._delay = _longest(timeline.pts[first:last], _MOST_REORDER)
         self._timecode = start_timecode(facts.metadata, *(s.metadata for s in facts.streams))
         self._next = first
         self._packets = 0
@@ -112,8 +116,10 @@ class ChunkWriter:
         plan = self._plan
         try:
             options = {"avoid_negative_ts": "disabled"}
-            if plan.chunk_container == "mov":
+            if plan.chunk_container in _BOXED:
                 options["video_track_timescale"] = str(self._timeline.time_base.denominator)
+            if plan.chunk_container == "mp4":
+                options["use_editlist"] = "0"
             self._output = av.open(str(self._path), "w", format=plan.chunk_container, options=options)
             self._stream: Any = self._output.add_stream(plan.encoder, rate=plan.rate, options=dict(plan.options))
             context = self._stream.codec_context
@@ -170,8 +176,13 @@ class ChunkWriter:
         pts, base = self._timeline.pts, int(self._timeline.pts[self._first])
         self._reorder = max(self._reorder, self._packets - index)
         packet.pts = int(pts[self._first + index]) - base
-        # QuickTime's durations come from dts. NUT takes any increasing dts under pts: the merger makes the real ones.
-        packet.dts = packet.pts if self._plan.chunk_container == "mov" else self._packets - _MOST_REORDER
+        packet.dts = packet.pts
+        # Any increasing dts under pts will do: the merger makes the real ones. MP4 keeps what lies between the two.
+        if self._plan.chunk_container == "nut":
+            packet.dts = self._packets - _MOST_REORDER
+        elif self._plan.chunk_container == "mp4":
+            packet.dts = int(pts[self._first + self._packets]) - base
+            packet.pts += self._delay
         packet.duration = int(self._timeline.duration[self._first + index])
         packet.time_base = self._timeline.time_base
         packet.stream = self._stream
@@ -193,6 +204,8 @@ class ChunkWriter:
         extradata = bytes(self._stream.codec_context.extradata or b"")
         try:
             self._output.close()
+            if self._plan.chunk_container == "mp4":
+                extradata = _extradata_in(self._path)
         except (av.error.FFmpegError, OSError) as error:
             raise _refused(self._plan, error) from error
         self._output = None
@@ -237,6 +250,18 @@ class ChunkWriter:
     ) -> None:
         if error is not None or self._facts is None:
             self._abandon()
+
+
+def _longest(pts: NDArray[np.int64], frames: int) -> int:
+    """The most ticks that so many frames take, or all where there are fewer."""
+    frames = min(frames, len(pts) - 1)
+    return int((pts[frames:] - pts[: len(pts) - frames]).max())
+
+
+def _extradata_in(path: Path) -> bytes:
+    """What the file has to set up a decoder: MP4 has it in another form than the encoder."""
+    with av.open(str(path), "r", format="mp4", options={"codec_whitelist": "none"}) as container:
+        return bytes(container.streams.video[0].codec_context.extradata or b"")
 
 
 def _refused(plan: EncoderPlan, error: Exception) -> FarmError:

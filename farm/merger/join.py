@@ -18,10 +18,13 @@ from typing import IO, Any, NamedTuple
 import av
 import av.error
 import numpy as np
+from numpy.typing import NDArray
 
 from farm.errors import FarmError
 from farm.media.timeline import Timeline
 from farm.media.writer import ChunkFacts, file_sha256
+from farm.merger.fragments import FragmentWriter, Samples, header
+from farm.merger.table import packet_table
 
 # Fragments bound what the reader must hold; mp4 keeps dts and any time base, which NUT and Matroska do not.
 _FRAGMENT_BYTES = 4_000_000
@@ -33,10 +36,11 @@ _QUICKTIME_ONLY = frozenset({"prores", "dnxhd"})
 
 
 class ChunkFile(NamedTuple):
-    """A chunk's file and what its writer said of it."""
+    """A chunk's file and what its writer said of it; `sha256` is the file's where it was found already, as it came."""
 
     path: Path
     facts: ChunkFacts
+    sha256: str | None = None
 
 
 class Joined(NamedTuple):
@@ -62,14 +66,27 @@ class Clock:
 
     def __init__(self, timeline: Timeline, reorder: int) -> None:
         self._pts = timeline.pts
+        self._end = timeline.end_pts(len(timeline))
         self._reorder = reorder
         head = timeline.duration[: reorder + 1]
         self._step = max(1, int(head.min())) if len(head) else 1
+
+    def all_dts(self, first: int, last: int) -> NDArray[np.int64]:
+        """The same of the packets [first, last) in decoding order; there may be one more than frames."""
+        places = np.arange(first, last) - self._reorder
+        late = np.append(self._pts, self._end)[np.maximum(places, 0)]
+        return np.where(places >= 0, late, self._pts[0] + places * self._step)
 
     def dts(self, number: int) -> int:
         """The dts of the packet that is `number`th in decoding order."""
         place = number - self._reorder
         return int(self._pts[place]) if place >= 0 else int(self._pts[0]) + place * self._step
+
+
+def is_boxed(chunk: ChunkFile) -> bool:
+    """Whether a chunk file is MP4 or QuickTime, which keep each packet in one piece, rather than NUT. OSError."""
+    with chunk.path.open("rb") as file:
+        return file.read(8)[4:] == b"ftyp"
 
 
 @contextmanager
@@ -78,8 +95,11 @@ def open_chunk(chunk: ChunkFile, *, header_only: bool = True) -> Iterator[tuple[
 
     `header_only` leaves out what only a look at the pictures tells (the sample format).
     """
-    kind, options = "mov" if chunk.path.suffix == ".mov" else "nut", _HEADER_ONLY if header_only else {}
+    options = dict(_HEADER_ONLY) if header_only else {}
     try:
+        kind = "mov" if is_boxed(chunk) else "nut"
+        if kind == "mov":
+            options["ignore_editlist"] = "1"
         container = av.open(str(chunk.path), "r", format=kind, options=options)
     except (av.error.FFmpegError, OSError) as error:
         raise damaged(chunk.facts, f"The chunk's file cannot be opened: {type(error).__name__}.") from error
@@ -113,7 +133,7 @@ def _hashed(chunks: Sequence[ChunkFile]) -> Iterator[ChunkFile]:
         ahead: deque[tuple[ChunkFile, Future[str]]] = deque()
         try:
             for chunk in chunks:
-                ahead.append((chunk, pool.submit(file_sha256, chunk.path)))
+                ahead.append((chunk, pool.submit(_sha256, chunk)))
                 if len(ahead) > _HASHED_AHEAD:
                     yield _checked(*ahead.popleft())
             while ahead:
@@ -121,6 +141,10 @@ def _hashed(chunks: Sequence[ChunkFile]) -> Iterator[ChunkFile]:
         finally:
             for _, hashing in ahead:
                 hashing.cancel()
+
+
+def _sha256(chunk: ChunkFile) -> str:
+    return chunk.sha256 or file_sha256(chunk.path)
 
 
 def _checked(chunk: ChunkFile, hashing: Future[str]) -> ChunkFile:
@@ -176,8 +200,44 @@ def write_joined(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes
     """Write the joined stream to `pipe` as fragmented MP4 (QuickTime for ProRes and DNxHR).
 
     Ticks there are 1/denominator of the timeline's time base, counted from the first packet's dts: fragments start at
-    zero, so the muxer must add `first_dts` back.
+    zero, so the muxer must add `first_dts` back. Packets of MP4 and QuickTime go as they lie in the file; those of
+    other files are read one by one.
     """
+    try:
+        boxed = is_boxed(chunks[0])
+    except OSError as error:
+        raise damaged(chunks[0].facts, f"The chunk's file cannot be opened: {type(error).__name__}.") from error
+    (_write_pieces if boxed else _write_packets)(chunks, timeline, pipe)
+
+
+def _write_pieces(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes]) -> None:
+    base, clock = timeline.time_base, Clock(timeline, max(chunk.facts.reorder for chunk in chunks))
+    with open_chunk(chunks[0], header_only=False) as (_, template):
+        quicktime = template.codec_context.codec.canonical_name in _QUICKTIME_ONLY
+        pipe.write(header(template, base.denominator, quicktime=quicktime))
+    writer, number = FragmentWriter(pipe), 0
+    for chunk in _hashed(chunks):
+        with open_chunk(chunk) as (_, stream):
+            _check_headers(chunk.facts, stream)
+            table = packet_table(chunk.path, stream, chunk.facts, timeline)
+        if isinstance(table, str):
+            raise damaged(chunk.facts, table)
+        dts = clock.all_dts(number, number + len(table.frame) + 1)
+        pts = timeline.pts[table.frame]
+        if np.any(early := pts < dts[:-1]):
+            place = int(np.argmax(early))
+            raise damaged(
+                chunk.facts, f"The packet of frame {int(table.frame[place])} (pts {int(pts[place])}) comes too late."
+            )
+        number += len(table.frame)
+        lasting = np.diff(dts)
+        if number == len(timeline):
+            lasting[-1] = timeline.duration[table.frame[-1]]
+        begin, due, late = (ticks * base.numerator for ticks in (dts[:-1] - clock.dts(0), lasting, pts - dts[:-1]))
+        writer.write(chunk.path, Samples(begin, due, late, table.place, table.size, table.key))
+
+
+def _write_packets(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes]) -> None:
     base = timeline.time_base
     with open_chunk(chunks[0], header_only=False) as (_, template):
         quicktime = template.codec_context.codec.canonical_name in _QUICKTIME_ONLY

@@ -16,7 +16,7 @@ from farm.media.container import open_container
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.timeline import Timeline
-from farm.media.writer import ChunkFacts, file_sha256
+from farm.media.writer import ChunkFacts
 from farm.merger.adts import unreadable
 from farm.merger.carry import Carried, Way, is_cover
 from farm.merger.check import check_chunks
@@ -42,7 +42,6 @@ class MergeReport(BaseModel):
     chunks: int
     frames: int
     size: int
-    sha256: str
     shift: Rational
     encoder: str
     carried: tuple[Carried, ...]
@@ -100,7 +99,6 @@ def _report(film: Film, part: Path, chunks: Sequence[ChunkFile], verified: Verif
         chunks=len(chunks),
         frames=len(film.timeline),
         size=part.stat().st_size,
-        sha256=file_sha256(part),
         shift=film.shift,
         encoder=film.plan.encoder,
         carried=film.carried,

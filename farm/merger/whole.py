@@ -88,7 +88,8 @@ class WholeEncode:
             for frame in mezzanine_frames(self._chunks, film.timeline, plan):
                 writer.write(frame)
                 progress(frame.index + 1, note)
-            return ChunkFile(self._path, writer.close()), plan
+            made = writer.close()
+            return ChunkFile(self._path, made, made.sha256), plan
 
 
 def mezzanine_frames(chunks: Sequence[ChunkFile], timeline: Timeline, plan: EncoderPlan) -> Iterator[Frame]:

@@ -65,7 +65,7 @@ def _chunk_file(context: TaskContext, chunk: ChunkDone, name: str, plan: Encoder
             where=f"{context.where}, chunk {chunk.position}",
             do="It is rendered again; if that recurs, check the store.",
         )
-    return ChunkFile(path, ChunkFacts.model_validate(output.facts))
+    return ChunkFile(path, ChunkFacts.model_validate(output.facts), stored.sha256)
 
 
 def _fetched(context: TaskContext, key: str, path: Path) -> ObjectInfo | None:

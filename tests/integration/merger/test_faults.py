@@ -98,7 +98,7 @@ def _other_pts(chunks: list[ChunkFile]) -> list[ChunkFile]:
         (_one_bit, "sha256 is not"),
         (_twice, "in two chunks"),
         (_cut_short, "bytes instead of"),
-        (_cut_short_and_signed, "missing|breaks off"),
+        (_cut_short_and_signed, "cannot be opened"),
         (_other_header, "set-up data differs"),
         (_all_other_headers, "set-up data is"),
         (_other_plan, "another plan"),
