@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from farm.errors import RecipeError
 from farm.media import hdr, names
+from farm.media.chunkfile import chunk_container
 from farm.media.deliverables import MATCH, Deliverable, EncoderChoice, Source, match
 from farm.media.facts import ColourFacts, PlateFacts, Rational, VideoFacts
 from farm.media.planes import is_full_range_format, planar_format
@@ -27,11 +28,6 @@ _DEFAULT_RATE = Fraction(25)
 _SLOWEST, _FASTEST = Fraction(1, 60), Fraction(1000)
 _LONGEST_GOP = 250
 _INTRA_ONLY = frozenset({"ffv1", "prores_ks", "dnxhd"})
-# NUT keeps any time base exactly, but not packets in one piece, and it has no mapping for ProRes and DNxHR.
-_QUICKTIME_CHUNKS = frozenset({"prores_ks", "dnxhd"})
-_MP4_CODECS = ("264", "265", "hevc", "av1")
-_FINEST_MP4 = 10_000_000
-"""Ticks a second: MP4 has 32 bits for the time between decoding and showing a picture."""
 
 
 # Copying loses the profile that a muxer picks these codes by.
@@ -166,7 +162,7 @@ def chunk_encoder(
     field_order = video.field_order if size[1] - pad[1] == video.height else "progressive"
     changes = _changes(deliverable, choice, source_format, sample_format, pad, video, colour)
     rate = encoder_rate(video)
-    chunk_container = _chunk_container(choice.encoder, video)
+    container = chunk_container(choice.encoder, video.time_base)
     return EncoderPlan(
         deliverable=deliverable.name,
         version=deliverable.version,
@@ -193,18 +189,11 @@ def chunk_encoder(
         suffix=deliverable.suffix,
         tag=_TAGS.get(choice.formats[sample_format].get("profile", ""), deliverable.tag),
         carries_tracks=deliverable.carries_tracks,
-        chunk_container=chunk_container,
-        chunk_suffix=f".{chunk_container}",
+        chunk_container=container,
+        chunk_suffix=f".{container}",
         why=tuple(why),
         changes=tuple(changes),
     )
-
-
-def _chunk_container(encoder: str, video: VideoFacts) -> str:
-    if encoder in _QUICKTIME_CHUNKS:
-        return "mov"
-    fits = any(codec in encoder for codec in _MP4_CODECS) and video.time_base.denominator <= _FINEST_MP4
-    return "mp4" if fits else "nut"
 
 
 def encoder_rate(video: VideoFacts) -> Fraction:
