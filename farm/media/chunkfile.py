@@ -1,7 +1,7 @@
 """The container of chunk files.
 
-MP4 and QuickTime keep packets in one piece, so that the merge need not read them one by one; NUT keeps any codec and time
-base exactly, but has no mapping for ProRes and DNxHR.
+MP4 and QuickTime keep packets in one piece, so that the merge need not read them one by one; NUT keeps any codec and
+time base exactly, but has no mapping for ProRes and DNxHR.
 """
 
 from __future__ import annotations
