@@ -63,7 +63,11 @@ class FaceObservation:
 
 def observe(frame: Frame, analyst: Analyst, *, seconds: float) -> list[FaceObservation]:
     """The faces of one sampled frame that stands for `seconds` of screen time."""
-    view = analyst.look(analyst.upright(frame), embed=True)
+    return observed(analyst.look(analyst.upright(frame), embed=True), seconds)
+
+
+def observed(view: FrameView, seconds: float) -> list[FaceObservation]:
+    """The faces of a frame that was looked at with embeddings."""
     return [_observation(view, face, seconds) for face in view.faces]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from farm.errors import RecipeError
-from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings, UpscaleSettings
-from farm.inference.spec import ModelSpec, Task
+from farm.faces.neural_settings import NeuralSettings, NeuralSwapSettings, RestoreSettings, UpscaleSettings
+from farm.inference.spec import ModelSpec, Task, is_int8
 
 
 def check_contract(spec: ModelSpec, settings: BaseModel) -> None:
@@ -26,12 +26,27 @@ def check_contract(spec: ModelSpec, settings: BaseModel) -> None:
             "Correct the recipe's `scale`, or choose another model.",
         )
     precision = getattr(settings, "precision", None)
+    if is_int8(precision):
+        _check_int8(spec, settings)
+        return
     _require(
         precision is None or precision in spec.files,
         spec,
         f"It has no {precision} file.",
         f"It comes as: {', '.join(spec.files) or 'code'}.",
     )
+
+
+def _check_int8(spec: ModelSpec, settings: BaseModel) -> None:
+    of_faces = spec.task in (Task.SWAPPER, Task.RESTORER) and isinstance(settings, NeuralSettings)
+    told = spec.task is Task.RESTORER or any(tensor.name == "source" for tensor in spec.inputs)
+    _require(
+        of_faces and told,
+        spec,
+        "It is not made in int8: only swappers that are told of an identity and restorers of faces are.",
+        "Choose another precision.",
+    )
+    _require("fp32" in spec.files, spec, "int8 is made of an fp32 file, and it has none.", "Choose another precision.")
 
 
 def _check_swap(spec: ModelSpec, settings: NeuralSwapSettings) -> None:

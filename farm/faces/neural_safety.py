@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import InputError, PolicyError
-from farm.inference.spec import ModelSpec
+from farm.inference.spec import ModelSpec, is_int8
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -69,4 +69,4 @@ def checked(
 def full_precision(spec: ModelSpec, precision: str | None) -> str | None:
     """The file to make an unusable output again with; None where the one in use is in full precision already."""
     used = precision or spec.default_precision
-    return "fp32" if "fp16" in used and "fp32" in spec.files else None
+    return "fp32" if ("fp16" in used or is_int8(used)) and "fp32" in spec.files else None

@@ -49,11 +49,14 @@ class MaskSettings(_Settings):
 class NeuralSettings(_Settings):
     """What all neural face processors take.
 
-    precision: which of the catalogue entry's files is used, None for its default. smallest: faces under this many
-    pixels are left as they are.
+    precision: which of the catalogue entry's files is used, None for its default; "int8" is made of the fp32 file and
+    calibrated on the plate's own crops. int8_error: how far int8 may be off, as a share of what the answers span (mean
+    over crops that did not calibrate it); beyond that the job is refused. smallest: faces under this many pixels are
+    left as they are.
     """
 
     precision: str | None = None
+    int8_error: Share = 0.02
     mask: MaskSettings = MaskSettings()
     smallest: float = Field(default=24.0, ge=8)
 

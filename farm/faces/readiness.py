@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from farm.errors import PolicyError, RecipeError
+from farm.faces.calibration import wants_int8
 from farm.faces.finder import check_detector, detect_settings
 from farm.faces.neural_contract import check_contract
 from farm.faces.neural_settings import NeuralSettings
@@ -24,6 +25,12 @@ def check_recipe(recipe: Recipe, deployment: Deployment, allowed_licences: Itera
     checksum nobody knows, weights that are neither on this machine nor in the farm's store.
     """
     check_settings(recipe)
+    if wants_int8(recipe) and not recipe.puts_in_faces:
+        raise RecipeError(
+            "int8 is calibrated while the people of the plate are looked for, and this recipe puts in nobody.",
+            where=f"recipe {recipe.name}",
+            do="Choose another precision, or a recipe with a swap.",
+        )
     detector = recipe.detector.model if recipe.changes_faces else None
     if detector is not None:
         detect_settings(recipe.detector)

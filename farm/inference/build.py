@@ -26,7 +26,8 @@ class BuildRequest:
     """What the builder process is told, as JSON in a file.
 
     method: "session" lets ONNX Runtime's provider build and cache on this GPU; "plan" compiles with the TensorRT (or
-    TensorRT for RTX) library alone, for the compute capability `target` ("12.0"), also on a machine without a GPU.
+    TensorRT for RTX) library alone, for the compute capability `target` ("12.0"), also on a machine without a GPU;
+    "calibrate" makes int8 of the model by the file `samples`, judged by `output` (see `farm.inference.quantise`).
     """
 
     model: str
@@ -37,6 +38,8 @@ class BuildRequest:
     shapes: dict[str, dict[str, list[int]]]
     target: str = ""
     device: int = 0
+    samples: str = ""
+    output: str = ""
 
     def to_json(self) -> str:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}, indent=2)

@@ -29,11 +29,21 @@ def main(arguments: list[str] | None = None) -> int:
     (path,) = arguments if arguments is not None else sys.argv[1:]
     request: Request = json.loads(Path(path).read_text())
     try:
-        (_plan if request["method"] == "plan" else _session)(request)
+        {"plan": _plan, "session": _session, "calibrate": _calibrate}[request["method"]](request)
     except CannotServeError as error:
         sys.stderr.write(f"{error}\n")
         return UNSUPPORTED
     return 0
+
+
+def _calibrate(request: Request) -> None:
+    """The model in int8."""
+    from farm.inference.quantise import calibrate
+
+    try:
+        calibrate(Path(request["model"]), Path(request["samples"]), request["output"], Path(request["out"]))
+    except ImportError as error:
+        raise CannotServeError(f"quantising needs the onnx package (facefarm[neural]): {error}") from error
 
 
 def _session(request: Request) -> None:

@@ -104,9 +104,20 @@ class EngineCache:
         if place.is_dir():
             shutil.rmtree(place)
         built.replace(place)
-        if self._shelf is not None and self._shelf.head(self._name(key.digest())) is None:
-            self._share(key, place, self._shelf)
+        self.share(key)
         return place
+
+    def share(self, key: EngineKey) -> None:
+        """Put the engine of `key`, which is here, on the shelf where it is not there yet."""
+        if self._shelf is not None and self._shelf.head(self._name(key.digest())) is None:
+            self._share(key, self._place(key), self._shelf)
+
+    def keep_newest(self, most: int) -> None:
+        """Remove all engines from this machine but the `most` that were made or fetched last."""
+        places = [path for path in self._folder.iterdir() if (path / _MANIFEST).is_file()]
+        for place in sorted(places, key=lambda path: path.stat().st_mtime, reverse=True)[most:]:
+            shutil.rmtree(place, ignore_errors=True)
+            place.with_name(f"{place.name}.lock").unlink(missing_ok=True)
 
     def ensure(self, key: EngineKey, build: Callable[[Path], None], *, beat: Beat | None = None) -> Path:
         """The engine for `key`, built by `build(folder)` where nobody has it yet.

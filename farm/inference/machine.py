@@ -25,7 +25,7 @@ class Machine:
 
 def this_machine(device: int = 0) -> Machine:
     """Asks NVIDIA's management library where it is installed and there is a driver; touches no CUDA context."""
-    versions = {name: version for name in _PACKAGES if (version := _version(name)) is not None}
+    versions = package_versions(*_PACKAGES)
     try:
         import pynvml
 
@@ -39,6 +39,11 @@ def this_machine(device: int = 0) -> Machine:
         return Machine(f"{pynvml.nvmlDeviceGetName(handle)}, {major}.{minor}", versions)
     finally:
         pynvml.nvmlShutdown()
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Of those packages that are installed."""
+    return {name: version for name in names if (version := _version(name)) is not None}
 
 
 def _version(package: str) -> str | None:

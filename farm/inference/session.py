@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from farm.errors import FarmError, InfrastructureError, OutOfMemoryError, RecipeError
 from farm.inference import providers as ep
 from farm.inference.catalogue import Catalogue
+from farm.inference.integrity import sha256_of
 from farm.inference.library import ModelLibrary
 from farm.inference.licences import LicencePolicy
 from farm.inference.opening import EngineDir, Opener, runtime, short, takes_batches
@@ -33,7 +34,10 @@ _OUT_OF_MEMORY = ("failed to allocate", "out of memory", "bad_alloc", "cudaerror
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """What an attempt's record says of one model: what was asked for and what really ran."""
+    """What an attempt's record says of one model: what was asked for and what really ran.
+
+    `error`: of int8, measured against full precision (see `farm.inference.calibrated`).
+    """
 
     name: str
     precision: str
@@ -43,6 +47,7 @@ class ModelUse:
     actual: str
     skipped: tuple[ep.Skipped, ...]
     batches: bool
+    error: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -82,6 +87,14 @@ class Model:
             )
         return self._thread.submit(self._run, inputs).result()
 
+    def feed(self, **inputs: Array) -> dict[str, Array]:
+        """The inputs as the graph itself takes them: by its own names, in its own types."""
+        return {self._given[name]: self._ready(name, array) for name, array in self._checked(inputs).items()}
+
+    def graph_output(self, name: str) -> str:
+        """What the graph calls the output `name`."""
+        return self._made[name]
+
     @property
     def batches(self) -> bool:
         """Whether the graph takes any number of samples at once."""
@@ -111,7 +124,7 @@ class Model:
         self._session = None
 
     def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        feed = {self._given[name]: self._ready(name, array) for name, array in self._checked(inputs).items()}
+        feed = self.feed(**inputs)
         try:
             values = self._session.run(list(self._made.values()), feed)
         except Exception as error:
@@ -180,6 +193,7 @@ class Models:
         )
         self._library = library or ModelLibrary(catalogue, home)
         self._loaded: dict[tuple[str, str], Model] = {}
+        self._calibrated: dict[tuple[str, str], tuple[Path, float]] = {}
         self._loading = Lock()
 
     def __enter__(self) -> Models:
@@ -205,6 +219,19 @@ class Models:
                 self._loaded[key] = self._open(spec, key[1])
             return self._loaded[key]
 
+    def calibrated(self, name: str, precision: str, path: Path, error: float) -> None:
+        """Let `load` open the file `path` for this name and precision ("int8-..."), which has this measured error.
+
+        Other calibrations of the network are let go: each belongs to one plate.
+        """
+        with self._loading:
+            for known, other in list(self._calibrated):
+                if known == name and other != precision:
+                    del self._calibrated[known, other]
+                    if (old := self._loaded.pop((known, other), None)) is not None:
+                        old.close()
+            self._calibrated[name, precision] = path, error
+
     def weights(self, name: str, precision: str | None = None) -> Path:
         """The verified weights file, for what a session does not give (the matrix in an inswapper file)."""
         self.check(name)
@@ -226,24 +253,26 @@ class Models:
                 where=f"model {spec.name}",
                 do="Choose a model that `farm models list` does not mark as not built.",
             )
-        if spec.builtin or precision not in spec.files:
+        small = self._calibrated.get((spec.name, precision))
+        if spec.builtin or (precision not in spec.files and small is None):
             raise RecipeError(
                 "It is built in and has no weights." if spec.builtin else f"It has no {precision} weights.",
                 where=f"model {spec.name}",
                 do=f"It comes as: {', '.join(spec.files) or 'code'}.",
             )
         self.check(spec.name)
-        path = self._library.path(spec.name, precision)
+        path = self._library.path(spec.name, precision) if small is None else small[0]
         opened = self._opener.open(spec, precision, path)
         use = ModelUse(
             name=spec.name,
             precision=precision,
-            sha256=spec.files[precision].sha256 or "",
+            sha256=(spec.files[precision].sha256 or "") if small is None else sha256_of(path),
             licence=spec.licence.id,
             requested=self._opener.requested,
             actual=opened.actual,
             skipped=opened.skipped,
             batches=takes_batches(opened.session),
+            error=None if small is None else small[1],
         )
         return Model(spec, opened.session, use)
 

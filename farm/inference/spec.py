@@ -7,6 +7,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+INT8 = "int8"
+"""The precision that no file has: made of the fp32 file by calibration; "int8-<digest>" is one such calibration."""
+
+
+def is_int8(precision: str | None) -> bool:
+    return precision is not None and precision.split("-")[0] == INT8
+
 
 class Task(StrEnum):
     """What a model is for; a processor asks the catalogue for models by task."""
@@ -189,8 +196,8 @@ class ModelSpec(_Part):
         return self
 
     def file(self, precision: str | None = None) -> ModelFile:
-        """The file of `precision` (the default one where None); KeyError where there is none."""
-        return self.files[precision or self.default_precision]
+        """The file of `precision` (the default one where None), of int8 the one it is made of; KeyError for none."""
+        return self.files["fp32" if is_int8(precision) else precision or self.default_precision]
 
     def input(self, name: str) -> Tensor:
         return next(t for t in self.inputs if t.name == name)

@@ -7,6 +7,8 @@ jobs/<job>/cast                                        embeddings and thumbnails
 jobs/<job>/casts/<edition>                             the same, as somebody corrected it by hand
 jobs/<job>/pictures/<identity>/<n>                     reference pictures
 jobs/<job>/identities/<identity>                       the prepared identity
+jobs/<job>/calibrated                                  which networks were made in int8 for it
+jobs/<job>/networks/<digest>                           such a network
 jobs/<job>/segments/<chunk>                            packets of one chunk
 jobs/<job>/timelines/<chunk>                           its part of the timeline
 jobs/<job>/chunks/<chunk>/<attempt>/<deliverable>      what one attempt rendered
@@ -95,6 +97,15 @@ def segments(job_id: Ident) -> str:
 
 def segment(job_id: Ident, chunk: int) -> str:
     return _join("jobs", job_id, "segments", chunk)
+
+
+def calibrated(job_id: Ident) -> str:
+    """What is known of the networks that were made in int8 for the job."""
+    return _join("jobs", job_id, "calibrated")
+
+
+def calibrated_network(job_id: Ident, digest: str) -> str:
+    return _join("jobs", job_id, "networks", digest)
 
 
 def segment_timeline(job_id: Ident, chunk: int) -> str:

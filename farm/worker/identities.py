@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from farm.faces.calibration import in_full
 from farm.faces.footage import pictures_and_clips
 from farm.faces.identity import PreparedIdentity, prepare_identity
 from farm.faces.neural_identity import with_sources
@@ -23,7 +24,7 @@ def make_identities(context: TaskContext) -> dict[str, PreparedIdentity]:
         pictures, clips = pictures_and_clips(_files(context, number, identity))
         models = context.toolbox.models()
         prepared = prepare_identity(pictures, models, face=identity.face, clips=clips, tick=context.heartbeat.check)
-        prepared = with_sources(prepared, context.claim.job.recipe, models, context.toolbox.sources)
+        prepared = with_sources(prepared, in_full(context.claim.job.recipe), models, context.toolbox.sources)
         context.store.put_bytes(keys.identity(context.job_id, number), prepared.to_bytes())
         made[identity.label] = prepared
         context.heartbeat.check()

@@ -24,7 +24,7 @@ from farm.settings import load_settings
 from tests.acceptance.conftest import Farm, frame_hashes
 from tests.integration.faces.test_detectors import DETECTORS, FACE_BOX
 from tests.media_tools import ffmpeg
-from tests.stand_ins import spoilt, stand_in_catalogue
+from tests.stand_ins import convolved, spoilt, stand_in_catalogue
 
 CLASSES = (LicenceClass.NON_COMMERCIAL, LicenceClass.COPYLEFT)
 
@@ -34,7 +34,8 @@ def neural_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     home, folder = tmp_path_factory.mktemp("neural-farm"), tmp_path_factory.mktemp("catalogue")
     half = {"blendswap-256": spoilt("blendswap-256"), "codeformer": spoilt("codeformer", 0.0)}
     names = ["inswapper-128", "gfpgan-1.4", "xseg-1", *half, *DETECTORS]
-    stand_in_catalogue(folder, home, names, half=half).library.remove("codeformer", "fp32")
+    full = {"inswapper-128": convolved("inswapper-128")}
+    stand_in_catalogue(folder, home, names, half=half, full=full).library.remove("codeformer", "fp32")
     settings = load_settings(
         home=home, url=None, lease_seconds=8, heartbeat_seconds=1, reconcile_seconds=0.5, drain_seconds=1,
         models_dir=folder, allowed_licences=tuple(str(name) for name in CLASSES),
@@ -92,6 +93,40 @@ def test_what_half_precision_spoils_is_made_again_or_left_and_the_report_says_in
     assert [(span["outcome"], span["first"], span["last"]) for span in left["spans"]] == [
         ("not restored: the network gave no usable picture", 0, 23)
     ]
+
+
+def test_a_network_in_int8_is_calibrated_on_the_plate_measured_and_the_same_for_every_chunk(
+    neural_farm: Farm, clip: Sample, tmp_path: Path
+) -> None:
+    client, settings = neural_farm.client, {"swap": {"precision": "int8"}}
+    jobs = [
+        neural_farm.submit(clip.plate, recipe="swap-inswapper", settings=settings, chunk_seconds=seconds)
+        for seconds in (60, 0.5)
+    ]
+    one, many = (neural_farm.download(neural_farm.finished(job), "ffv1", tmp_path / f"{job.id}.mkv") for job in jobs)
+    assert frame_hashes(one) == frame_hashes(many)
+    attempts = client.operate("GET", f"/jobs/{jobs[1].id}/attempts")["items"]
+    uses = [use for a in attempts for use in a["environment"].get("models", []) if use["name"] == "inswapper-128"]
+    used = {use["sha256"]: use["error"] for use in uses if use["precision"].startswith("int8-")}
+    assert len(used) == 1
+    (error,) = used.values()
+    assert 0 < error < 0.02
+    notes = [event.reason for event in client.events(jobs[1].id) if event.kind == "job.cast"]
+    assert notes == [
+        f"inswapper-128 in int8 is off by {error:.4f} of what its answers span, on {notes[0].split()[-2]} crops."
+    ]
+
+    strict = {"swap": {"precision": "int8", "int8_error": 1e-6}}
+    job = neural_farm.submit(clip.plate, recipe="swap-inswapper", settings=strict)
+    for _ in client.events(job.id):
+        pass
+    refused = client.job(job.id)
+    assert (refused.state, "model inswapper-128: In int8 its answers are off by" in refused.reason) == ("failed", True)
+    with pytest.raises(InputError, match="this recipe puts in nobody"):
+        client.submit(
+            JobIn(recipe="restore-gfpgan", settings={"restore": {"precision": "int8"}}, deliverables=("ffv1",)),
+            plate=clip.plate,
+        )
 
 
 @pytest.mark.parametrize("name", DETECTORS)

@@ -6,7 +6,7 @@ from farm.errors import FarmError
 from farm.faces.cuda.networks import Weights
 from farm.faces.cuda.surface import Surface
 from farm.faces.neural_settings import NeuralSwapSettings
-from farm.inference.spec import ModelSpec
+from farm.inference.spec import ModelSpec, is_int8
 from farm.media.facts import PlateFacts
 from farm.media.planes import planar_format
 from farm.media.tonemap import tone_map_of
@@ -25,6 +25,8 @@ def recipe_misfit(recipe: Recipe, models: Weights) -> str:
     if spec.model == MESH_WARP:
         return "mesh-warp is painted by the processor"
     settings = NeuralSwapSettings.model_validate(spec.settings)
+    if is_int8(settings.precision):
+        return "networks in int8 are run by the processor"
     if settings.colour:
         return "the colour match in Lab is computed by the processor"
     if settings.weight != 0.5:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from farm.errors import InputError
-from farm.faces.cast import GAP_SAMPLES, FaceObservation, build_cast, observe, sampled
+from farm.faces.calibration import Calibration, chosen, measurable
+from farm.faces.cast import GAP_SAMPLES, FaceObservation, build_cast, observed, sampled
 from farm.faces.cast_sheet import describe_members
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mapping import MappingMode, MappingRequest, resolve
@@ -14,6 +15,7 @@ from farm.jobs.wire import CastResult
 from farm.media.reader import read_segment
 from farm.media.timeline import Timeline
 from farm.store import keys
+from farm.worker.calibrating import calibrate
 from farm.worker.identities import make_identities
 from farm.worker.permission import require_permit
 from farm.worker.task import TaskContext
@@ -28,7 +30,10 @@ def cast(context: TaskContext) -> CastResult:
     identities = make_identities(context)
     timeline = context.timeline()
     samples = sampled(len(timeline), timeline.seconds(0, len(timeline)))
-    seen = _observations(context, timeline, samples)
+    recipe, models = context.claim.job.recipe, context.toolbox.models()
+    measured = measurable(recipe, models)
+    shown = Calibration(recipe, identities, models, measured) if measured else None
+    seen = _observations(context, timeline, samples, shown)
     found = build_cast(seen, frames_seen=len(samples), gap=GAP_SAMPLES * samples.step)
     key = keys.cast(context.job_id)
     context.store.put_bytes(key, found.to_bytes())
@@ -43,11 +48,14 @@ def cast(context: TaskContext) -> CastResult:
             )
         resolve(request, found, identities)
     members = tuple(describe_members(found, _clock(timeline)))
-    return CastResult(cast_key=key, members=members, notes=_notes(identities), mapping=wanted)
+    errors = calibrate(context, shown) if shown is not None else ()
+    return CastResult(cast_key=key, members=members, notes=(*_notes(identities), *errors), mapping=wanted)
 
 
-def _observations(context: TaskContext, timeline: Timeline, samples: range) -> Iterator[FaceObservation]:
-    facts = context.facts()
+def _observations(
+    context: TaskContext, timeline: Timeline, samples: range, shown: Calibration | None
+) -> Iterator[FaceObservation]:
+    facts, to_show = context.facts(), chosen(samples)
     analyst = Analyst(context.toolbox.models(), facts, detector=context.claim.job.recipe.detector, hands=False)
     for chunk in context.claim.chunks:
         path = context.folder / "segment"
@@ -56,7 +64,10 @@ def _observations(context: TaskContext, timeline: Timeline, samples: range) -> I
             context.heartbeat.check()
             if frame.index in samples:
                 end = min(frame.index + samples.step, len(timeline))
-                yield from observe(frame, analyst, seconds=timeline.seconds(frame.index, end))
+                view = analyst.look(analyst.upright(frame), embed=True)
+                yield from observed(view, timeline.seconds(frame.index, end))
+                if shown is not None and frame.index in to_show:
+                    shown.see(view)
                 context.heartbeat.progress(frame.index, "looking for people")
         path.unlink()
 

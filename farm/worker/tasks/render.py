@@ -34,6 +34,7 @@ from farm.recipe import Recipe
 from farm.store import keys
 from farm.worker.back_end import BackEnd, choose, pipeline_of, smaller
 from farm.worker.back_end import Cast as Roles
+from farm.worker.calibrating import calibrated
 from farm.worker.fingerprint import fingerprint, taken_over
 from farm.worker.identities import stored_identities
 from farm.worker.permission import require_permit
@@ -60,6 +61,7 @@ def render(context: TaskContext) -> RenderResult:
     recipe = context.claim.job.recipe.as_is() if chunk.as_is else context.claim.job.recipe
     models, card = context.toolbox.models(), context.toolbox.card
     label = _label(context, recipe, permit, facts)
+    recipe = calibrated(context, recipe)
     digest = fingerprint(context, chunk, timeline, recipe, models.catalogue, permit, labelled=label is not None)
     found = context.control.reusable(context.lease, digest)
     if found is not None and (result := taken_over(context, chunk, found, digest)) is not None:
