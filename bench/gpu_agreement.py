@@ -59,13 +59,13 @@ def _rendered(kernels: Kernels, device: str, frames: Any, swapper: Path) -> tupl
         told: dict[str, Any] = {"requested": [provider], "stream": kernels.stream, "threads": 8, "tuning": tuning}
         return Buckets([open_bound(source, FRAMES, **told)], capacity, kernels.empty)
 
-    eye, level = (weights / spec.files["fp32"].file for spec in (yunet, points))
+    eye, level = (looking_source(weights / spec.files["fp32"].file, device) for spec in (yunet, points))
     looker = Looker(
         kernels,
         SURFACE,
-        (opened(looking_source(eye, device), LOOKING), yunet),
+        (opened(eye, LOOKING), yunet),
         (opened(level, LOOKING), points),
-        rough=opened(looking_source(level, device), LOOKING),
+        rough=opened(level, LOOKING),
     )
     found = looker.look(frames, FRAMES)
     step = SwapStep(kernels, SURFACE, opened(swapper, SWAPPING, 32), swap)

@@ -107,15 +107,15 @@ def render(
     weights = Path(str(resource("models"))) / "weights"
     few = max(1, batch // 4)
     keys = batch // cadence + (cadence > 1)
-    eye, level = weights / yunet.files["fp32"].file, weights / points.files["fp32"].file
+    eye, level = (looking_source(weights / spec.files["fp32"].file, CARD) for spec in (yunet, points))
     return GpuRender(
         SURFACE,
-        Network(looking_source(eye, CARD), yunet, (keys,), LOOKING),
+        Network(eye, yunet, (keys,), LOOKING),
         Network(level, points, (batch,), LOOKING),
         Network(model, catalogue.spec(SHAPES[variant].model), (batch, few), SWAPPING),
         batch=batch,
         providers=providers,
-        rough=Network(looking_source(level, CARD), points, (keys,), LOOKING),
+        rough=Network(level, points, (keys,), LOOKING),
         settings=SwapSettings(),
         lanes=lanes,
         lookers=lookers,

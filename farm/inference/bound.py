@@ -26,6 +26,7 @@ _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(do
 _FULL = ("failed to allocate", "out of memory", "bad_alloc", "memoryallocation")
 GRAPHS = {"enable_cuda_graph": "1"}
 """Record the work of a run once and replay it: for networks of many small kernels, whose launching costs more."""
+_NO_GRAPH = "-1"
 POISONED = ("illegal memory access", "unspecified launch failure", "misaligned address", "device-side assert")
 """Signs of an error after which every call of the process fails: the process has to be replaced."""
 
@@ -54,16 +55,17 @@ class BoundNetwork:
         self.outputs = [_port(value, batch) for value in session.get_outputs()]
         self._session = session
         self._binding = session.io_binding() if provider != ep.CPU else None
-        self._options: dict[int, Any] = {}
+        self._options: dict[int | None, Any] = {}
 
     def buffers(self, allocate: Allocate) -> dict[str, Any]:
         """Fresh arrays for every input and output."""
         return {port.name: allocate(port.shape, port.dtype) for port in (*self.inputs, *self.outputs)}
 
-    def run(self, arrays: Mapping[str, Any], graph: int = 0) -> None:
+    def run(self, arrays: Mapping[str, Any], graph: int | None = 0) -> None:
         """Read the inputs in `arrays` and fill the outputs there; each is C-contiguous and has the port's shape.
 
-        graph: the number under which the work for just these arrays is recorded and replayed, where `graphs`.
+        graph: the number under which the work for just these arrays is recorded and replayed, where `graphs`; None runs
+        without. What others put on the same stream while a graph is recorded becomes a part of it.
         On a card this returns before the work is done. Raises OutOfMemoryError, PoisonedContextError,
         InfrastructureError.
         """
@@ -81,14 +83,14 @@ class BoundNetwork:
         except Exception as error:
             raise device_error(error, f"model {self.name}") from error
 
-    def _told(self, graph: int) -> Any:
+    def _told(self, graph: int | None) -> Any:
         """Run options; made once for each graph."""
         if graph not in self._options:
             options = runtime().RunOptions()
             # The stream keeps the order; waiting for it here would leave the card idle between two calls.
             options.add_run_config_entry("disable_synchronize_execution_providers", "1")
             if self.graphs:
-                options.add_run_config_entry("gpu_graph_id", str(graph + 1))
+                options.add_run_config_entry("gpu_graph_id", _NO_GRAPH if graph is None else str(graph + 1))
             self._options[graph] = options
         return self._options[graph]
 

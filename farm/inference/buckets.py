@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -73,26 +73,30 @@ class Buckets:
 
     def _run_all(self, runs: list[tuple[int, int]]) -> None:
         for start, size in runs:
-            self._run(start, size)
+            self._run(start, size, start)
 
-    def _run(self, start: int, size: int) -> None:
+    def _run(self, start: int, size: int, graph: int | None) -> None:
         part = {name: array[start : start + size] for name, array in self.arrays.items()}
-        self._networks[size].run(part, graph=start)
+        self._networks[size].run(part, graph=graph)
 
     def settle(self) -> None:
-        """Every run that `run` can ask for, once: algorithms are chosen, memory is taken."""
-        self._thread.submit(self._all_runs, self._networks, 1).result()
+        """Every run that `run` can ask for, once and without a graph: algorithms are chosen, memory is taken."""
+        self._thread.submit(self._settle).result()
 
     def record(self) -> None:
         """Graphs of those runs, where the networks keep any. Nothing else may use the card meanwhile."""
-        recorded = {size: network for size, network in self._networks.items() if network.graphs}
-        self._thread.submit(self._all_runs, recorded, _RECORDING_RUNS).result()
+        self._thread.submit(self._record).result()
 
-    def _all_runs(self, sizes: Iterable[int], times: int) -> None:
+    def _settle(self) -> None:
         for start in range(0, self.capacity, self.sizes[-1]):
-            for size in sizes:
-                for _ in range(times):
-                    self._run(start, size)
+            for size in self.sizes:
+                self._run(start, size, None)
+
+    def _record(self) -> None:
+        for start in range(0, self.capacity, self.sizes[-1]):
+            for size, network in sorted(self._networks.items()):
+                for _ in range(_RECORDING_RUNS if network.graphs else 0):
+                    self._run(start, size, start)
 
 
 def ready(opened: Sequence[Buckets]) -> None:

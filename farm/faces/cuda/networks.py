@@ -86,7 +86,9 @@ class CardNetworks:
         try:
             self.detector = self._network(DETECTOR, (keys,), keys, look=True)
             self.rough = self._network(LANDMARKER, (keys,), keys, look=True)
-            self.landmarker = self._network(LANDMARKER, (batch, few) if device.name == TWIN else (batch,), batch)
+            self.landmarker = self._network(
+                LANDMARKER, (batch, few) if device.name == TWIN else (batch,), batch, look=True
+            )
             self.embedder = self._network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
             self.palms = self._network(PALMS, (_PALMS,), _PALMS)
             needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)

@@ -12,8 +12,8 @@ import pytest
 
 from farm.errors import InfrastructureError, OutOfMemoryError, RecipeError
 from farm.inference import providers as ep
-from farm.inference.bound import PoisonedContextError, device_error, is_poisoned, open_bound
-from farm.inference.buckets import Buckets, plan_buckets
+from farm.inference.bound import PoisonedContextError, Port, device_error, is_poisoned, open_bound
+from farm.inference.buckets import Buckets, plan_buckets, ready
 from farm.inference.catalogue import Catalogue
 from farm.inference.half import half_bytes
 from farm.inference.standins import stand_in
@@ -48,6 +48,33 @@ def test_any_number_of_samples_gives_what_one_by_one_gives() -> None:
     buckets.run(2)
     assert buckets.fill == pytest.approx(7 / 9)
     buckets.close()
+
+
+class _Recorded:
+    """A network that keeps graphs and notes under which number it was run; without one it waits for its fellow."""
+
+    provider, graphs, batch, inputs = "card", True, 4, ()
+
+    def __init__(self, name: str, fellows: threading.Barrier, log: list[tuple[str, int | None]]) -> None:
+        self._name, self._fellows, self._log = name, fellows, log
+        self.outputs = [Port("out", (4, 1), np.float32)]
+
+    def run(self, arrays: dict[str, Any], graph: int | None = 0) -> None:
+        if graph is None:
+            self._fellows.wait(5)
+        self._log.append((self._name, graph))
+
+
+def test_networks_settle_side_by_side_without_graphs_and_record_one_after_the_other() -> None:
+    log: list[tuple[str, int | None]] = []
+    fellows = threading.Barrier(2)
+    networks: list[Any] = [_Recorded(name, fellows, log) for name in "ab"]
+    opened = [Buckets([network], 8, np.zeros, warm=False) for network in networks]
+    ready(opened)
+    assert sorted(log[:4]) == [("a", None), ("a", None), ("b", None), ("b", None)]
+    assert log[4:] == [(name, start) for name in "ab" for start in (0, 0, 4, 4)]
+    for buckets in opened:
+        buckets.close()
 
 
 def test_providers_that_are_not_here_are_passed_over_and_named() -> None:
