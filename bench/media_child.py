@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from farm.chunker.cut import PlateCutter
+from farm.chunker.cut import CutChunk, PlateCutter
+from farm.chunker.shelve import Keys, stored_chunks
 from farm.faces.mapping import Mapping
 from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.track import AFTER, BEFORE
@@ -60,17 +61,24 @@ def plan(plate: str, folder: str, *, stored: bool, scenes: bool) -> Answer:
     cutter = PlateCutter(
         path, probe_safely(path), work, target_seconds=_CHUNK_SECONDS, before=BEFORE, after=AFTER, at_scenes=scenes
     )
-    for chunk in cutter.run():
-        if stored:
-            timeline = cutter.timeline()
-            low, high = max(0, chunk.range.first - BEFORE), min(len(timeline), chunk.range.last + AFTER + 1)
-            store.put_bytes(f"timelines/{chunks}", timeline.part(low, high).to_bytes())
-            store.put_file(f"segments/{chunks}", chunk.segment.path)
-        chunk.segment.path.unlink()
+    kept: Iterator[object]
+    if stored:
+        kept = stored_chunks(
+            cutter, store, lambda n: Keys(f"segments/{n}", f"timelines/{n}"), before=BEFORE, after=AFTER
+        )
+    else:
+        kept = _unlinked(cutter)
+    for _ in kept:
         first = first or time.perf_counter() - begun
         chunks += 1
     frames = len(cutter.timeline())
     return {"seconds": time.perf_counter() - begun, "first_seconds": first, "chunks": chunks, "frames": frames}
+
+
+def _unlinked(cutter: PlateCutter) -> Iterator[CutChunk]:
+    for chunk in cutter.run():
+        chunk.segment.path.unlink()
+        yield chunk
 
 
 def _encoder(facts: PlateFacts) -> EncoderPlan:

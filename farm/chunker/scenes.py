@@ -35,6 +35,10 @@ _STEP, _FINE_STEP = 0.5, 0.15
 _BESIDE = 4
 """Frames: an encoder that reorders pays for a cut some frames beside it."""
 _MOST_LOOKS = 12
+_ALIKE = 12.0
+"""A change from one key frame to another that is too small for a cut between them (a cut is 27 from frame to frame)."""
+_KEPT = 8
+"""Key frames that are kept for the next question."""
 _MOST_PIXELS = 300_000_000
 """Decoded for one boundary at most: half a second of two cores' time, whatever the size of the picture."""
 
@@ -116,7 +120,8 @@ class SceneFinder:
 
     def __init__(self, path: Path, facts: PlateFacts, frames: Sequence[ScannedFrame]) -> None:
         self._facts, self._frames = facts, frames
-        self._peeker = Peeker(path, facts)
+        self._peeker = Peeker(path, facts, rough=True)
+        self._keys: dict[int, Frame | None] = {}
 
     def within(self, low: int, high: int) -> list[int]:
         """A frame in [low, high) that begins a scene, if one is found: the first place that proves right is enough."""
@@ -125,7 +130,7 @@ class SceneFinder:
             first, last = max(0, number - _BESIDE - 1), min(len(self._frames) - 1, number + _BESIDE)
             start = self._key_at(first)
             cost = last - start + 1
-            if cost > budget:
+            if cost > budget or self._looks_the_same(start, last):
                 continue
             budget -= cost
             if cuts := [cut for cut in self._cuts(start, first, last) if low <= cut < high]:
@@ -134,6 +139,24 @@ class SceneFinder:
 
     def close(self) -> None:
         self._peeker.close()
+
+    def _looks_the_same(self, start: int, last: int) -> bool:
+        """Whether the key frame `start` and the first one behind `last` show the same: then nothing new begins there.
+
+        Two frames are decoded to spare all that lie between.
+        """
+        behind = next((n for n in range(last + 1, min(len(self._frames), last + _FAR)) if self._frames[n].key), None)
+        before, after = self._key(start), self._key(behind) if behind is not None else None
+        if before is None or after is None:
+            return False
+        return not list(find_scene_cuts((before, after), self._facts, threshold=_ALIKE, shortest=1))
+
+    def _key(self, number: int) -> Frame | None:
+        if number not in self._keys:
+            if len(self._keys) >= _KEPT:
+                del self._keys[next(iter(self._keys))]
+            self._keys[number] = self._peeker.key(self._frames[number].pts, number)
+        return self._keys[number]
 
     def _key_at(self, number: int) -> int:
         """The last key frame up to `number`."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from farm.chunker.cut import CutChunk, PlateCutter
+from farm.chunker.cut import PlateCutter
+from farm.chunker.shelve import Keys, StoredChunk, stored_chunks
 from farm.errors import InputError, PlanMismatchError
 from farm.faces.cuda.pipeline import CONTEXT
 from farm.jobs.wire import ChunkPlan, PlanResult
@@ -62,11 +63,14 @@ def plan(context: TaskContext) -> PlanResult:
 def _cut(
     context: TaskContext, cutter: PlateCutter, shared: dict[str, Any], warn: Callable[[Timeline], None]
 ) -> PlanResult:
+    def keys_of(number: int) -> Keys:
+        return Keys(keys.segment(context.job_id, number), keys.segment_timeline(context.job_id, number))
+
     chunks = 0
-    for chunk in cutter.run():
-        _publish(context, cutter, chunk, shared)
+    for stored in stored_chunks(cutter, context.store, keys_of, before=shared["before"], after=shared["after"]):
+        _publish(context, stored, shared)
         chunks += 1
-        context.heartbeat.progress(chunk.range.last, "cutting segments")
+        context.heartbeat.progress(stored.chunk.range.last, "cutting segments")
         context.heartbeat.check()
     timeline = cutter.timeline()
     _check_length(context, timeline)
@@ -96,26 +100,20 @@ def _encoders(context: TaskContext, facts: PlateFacts) -> dict[str, Any]:
     }
 
 
-def _publish(context: TaskContext, cutter: PlateCutter, chunk: CutChunk, shared: dict[str, Any]) -> None:
-    """Store the segment and the chunk's part of the timeline, then say that the chunk is there."""
-    number, first, last = chunk.range.index, chunk.range.first, chunk.range.last
-    low, high = max(0, first - shared["before"]), min(cutter.known, last + shared["after"] + 1)
-    part, timeline = keys.segment_timeline(context.job_id, number), cutter.part(low, high)
-    context.store.put_bytes(part, timeline.to_bytes())
-    key = keys.segment(context.job_id, number)
-    stored = context.store.put_file(key, chunk.segment.path)
-    chunk.segment.path.unlink()
+def _publish(context: TaskContext, stored: StoredChunk, shared: dict[str, Any]) -> None:
+    """Say that a chunk is there, whose objects are in the store."""
+    chosen, segment = stored.chunk.range, stored.chunk.segment
     context.control.publish_chunk(
         context.lease,
         ChunkPlan(
-            position=number,
-            first=first,
-            last=last,
-            seconds=timeline.seconds(first, last),
-            segment_key=key,
-            segment_sha256=stored.sha256,
-            segment_size=stored.size,
-            plan=shared | {"segment": chunk.segment.coding, "timeline": part},
+            position=chosen.index,
+            first=chosen.first,
+            last=chosen.last,
+            seconds=stored.part.seconds(chosen.first, chosen.last),
+            segment_key=stored.keys.segment,
+            segment_sha256=stored.segment.sha256,
+            segment_size=stored.segment.size,
+            plan=shared | {"segment": segment.coding, "timeline": stored.keys.timeline},
         ),
         codecs=sorted({plan["encoder"] for plan in shared["encoders"].values() if plan["hardware"]}),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +15,9 @@ from farm.chunker.scenes import SceneFinder
 from farm.db.enums import TaskKind
 from farm.jobs.request import PlateRef
 from farm.jobs.wire import ChunkPlan, Claim, JobSpec, Lease
+from farm.media.peek import Peeker
 from farm.media.probe import probe
+from farm.media.reader import read_plate
 from farm.media.scan import scan_frames
 from farm.recipe import Recipe, preset
 from farm.settings import Settings
@@ -128,3 +130,45 @@ def test_a_film_of_one_scene_has_no_cut(media: MediaFactory) -> None:
 
     assert finder.within(120, 360) == []
     finder.close()
+
+
+def test_a_place_between_like_key_frames_is_not_decoded(media: MediaFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    plate = film(media, "keys at cuts.mp4")
+    facts = probe(plate)
+    finder = SceneFinder(plate, facts, list(scan_frames(plate, facts)))
+    looked: list[dict[int, int]] = []
+    real = finder._peeker.look
+
+    def noted(start: int, wanted: dict[int, int], *, most: int) -> Any:
+        looked.append(wanted)
+        return real(start, wanted, most=most)
+
+    monkeypatch.setattr(finder._peeker, "look", noted)
+    monkeypatch.setattr("farm.chunker.scenes.likely_cuts", lambda frames, low, high: [low + 5])
+
+    assert finder.within(CUTS[1] - 5, CUTS[1] + 50) == [CUTS[1]]
+    assert len(looked) == 1
+    key = max(n for n, frame in enumerate(finder._frames[: CUTS[0]]) if frame.key)
+    assert finder.within(key + 20, key + 60) == []
+    assert len(looked) <= 2
+    finder.close()
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_a_key_frame_by_itself_is_the_one_of_a_plain_decode(media: MediaFactory, name: str) -> None:
+    plate = film(media, name)
+    facts = probe(plate)
+    frames = list(scan_frames(plate, facts))
+    key = [n for n, frame in enumerate(frames) if frame.key][3]
+    peeker, rough = Peeker(plate, facts), Peeker(plate, facts, rough=True)
+
+    found, again = peeker.key(frames[key].pts, key), rough.key(frames[key].pts, key)
+
+    assert found is not None
+    assert again is not None
+    assert peeker.key(frames[-1].pts + 10 * RATE, key) is None
+    wanted = next(islice(read_plate(plate, facts), key, None))
+    assert [p.tobytes() for p in found.planes] == [p.tobytes() for p in wanted.planes]
+    assert (found.index, again.pts) == (key, wanted.pts)
+    peeker.close()
+    rough.close()
