@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from psycopg.errors import Diagnostic
 from sqlalchemy import Engine, event, text, update
 
@@ -15,13 +17,14 @@ from bench.farm_fill import Size, fill
 from farm import jobs
 from farm.db.engine import Sessions, make_engine, make_sessions, transact
 from farm.db.tables import Job
-from farm.jobs import JobState, Policy, TaskKind, fleet, views, why
+from farm.jobs import JobState, Policy, TaskKind, batches, fleet, glance, views, why
 from farm.jobs.reconcile import (
     BackoffEnder,
     BudgetKeeper,
     DeadlineWatcher,
     DependencyReleaser,
     Finisher,
+    KeptResults,
     LaneCloser,
     LeaseExpirer,
     OutboxDispatcher,
@@ -30,12 +33,18 @@ from farm.jobs.reconcile import (
     WebhookSender,
     WorkerReaper,
 )
+from farm.orphans import OrphanSweeper
+from farm.permits import PermitRenewer, Permits
+from farm.removal import JobRemover
+from farm.retention import PARTS, Retention
+from farm.store import keys
+from farm.store.memory import MemoryStore
 from tests.integration.jobs.hands import SHA
 
 # with rows in the test's farm, so that the planner's own choice counts
 LARGE = {"task", "chunk", "attempt", "event"}
 # few rows here, many in a real farm: an index must exist for what is asked, though a scan may be the better choice here
-GROWING = {"job", "plate", "deliverable", "outbox", "webhook", "delivery"}
+GROWING = {"job", "plate", "deliverable", "outbox", "webhook", "delivery", "fingerprint", "dependency", "identity"}
 
 # PostgreSQL's own account of each statement as it was planned and run, those inside functions too
 _ACCOUNT = """
@@ -100,12 +109,15 @@ def test_no_hot_statement_scans_a_large_table(farm: Sessions, setting: str, tabl
 
 def work(farm: Sessions) -> None:
     """All that a busy farm runs, once."""
+    store = MemoryStore()
+    store.put_bytes(keys.plate("nobody"), b"")
     slot = jobs.Slot(worker_id="w7")
     done = jobs.RenderResult(frames=480, outputs={"review": jobs.ObjectOut(key="k", sha256=SHA, size=1)})
     claim = transact(farm, lambda s: jobs.claim(s, slot))
     assert claim is not None
     assert claim.kind is TaskKind.RENDER
     transact(farm, lambda s: jobs.heartbeat(s, claim.lease, jobs.Progress(frames_done=1)))
+    transact(farm, lambda s: jobs.reusable(s, claim.lease, SHA))
     followed = transact(farm, lambda s: jobs.finish_and_claim(s, claim.lease, done, slot)).claim
     assert followed is not None
     transact(farm, lambda s: jobs.finish(s, followed.lease, done))
@@ -129,10 +141,38 @@ def work(farm: Sessions) -> None:
         OutboxDispatcher(farm, lambda _: None),
         StaleCleaner(farm, lambda _: None),
         WebhookSender(farm, lambda *_: 200),
+        KeptResults(farm),
+        PermitRenewer(farm, Permits(Ed25519PrivateKey.generate(), lambda: datetime.now(UTC))),
+        JobRemover(farm, store),
+        Retention(farm, store, dict.fromkeys(PARTS, timedelta(days=1))),
+        OrphanSweeper(farm, store, age=timedelta(hours=-1), every=0),
     ):
         service.run_once()
     job = claim.lease.job_id
+    ask(farm, job)
+    command(farm, job)
+
+
+def command(farm: Sessions, job: str) -> None:
+    """What people do with jobs."""
+    request = jobs.JobRequest.model_validate(farm().get_one(Job, job).request).model_copy(update={"batch": "reel"})
+    made = transact(farm, lambda s: jobs.submit(s, request, idempotency_key="k", facts={})).job_id
+    for name in ("pause", "resume", "requeue", "cancel", "delete"):
+        what = {"what": "job"} if name == "requeue" else {}
+        transact(farm, lambda s, name=name, what=what: getattr(jobs, name)(s, job, actor="t", **what))
+    transact(farm, lambda s: jobs.set_priority(s, made, 60, actor="t"))
+    transact(farm, lambda s: batches.batch_view(s, "reel"))
+
+
+def ask(farm: Sessions, job: str) -> None:
+    """What pages and programs ask."""
     with farm() as session:
+        glance.tasks_now(session)
+        glance.queue(session)
+        glance.shares(session)
+        glance.failing_chunks(session)
+        views.list_jobs(session, project="project 1", limit=1)
+        views.workers(session)
         views.job_view(session, job)
         views.list_jobs(session, states=[JobState.RUNNING], limit=1)
         views.open_counts(session)
