@@ -177,6 +177,7 @@ def request_state(
     else:
         worker.requested = wanted
     worker.after_task = after_task
+    ledger.call(session, worker_id)
     ledger.note(
         session,
         "worker.requested",

@@ -21,11 +21,13 @@ from farm.db.enums import TaskKind
 from farm.db.tables import Lane
 
 _KEY = "farm.ledger"
+CALLS_CHANNEL = "farm_calls"
 
 
 @dataclass(slots=True)
 class _Ledger:
     events: list[dict[str, Any]] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
     wakes: Counter[str] = field(default_factory=Counter)
     running: Counter[str] = field(default_factory=Counter)
     gpu_seconds: Counter[str] = field(default_factory=Counter)
@@ -78,6 +80,11 @@ def wake(session: Session, lane_id: str, count: int = 1) -> None:
     _ledger(session).wakes[lane_id] += count
 
 
+def call(session: Session, name: str) -> None:
+    """Tell the slots of a job, or of a worker, to report at once and hear what is wanted of them (its id)."""
+    _ledger(session).calls.add(name)
+
+
 def count(session: Session, submitter_id: str, running: int, gpu_seconds: float = 0.0, money: float = 0.0) -> None:
     """Change the number of running attempts, the used GPU seconds and their cost of a submitter and of its project."""
     ledger = _ledger(session)
@@ -95,6 +102,9 @@ def _write(session: Session) -> None:
     if ledger is None:
         return
     session.flush()
+    if ledger.calls:
+        tell = text("SELECT pg_notify(:channel, name) FROM unnest(CAST(:names AS text[])) AS name")
+        session.execute(tell, {"channel": CALLS_CHANNEL, "names": sorted(ledger.calls)})
     if ledger.wakes:
         _write_wakes(session, ledger.wakes)
     if ledger.events or ledger.running:

@@ -61,6 +61,8 @@ def move_job(session: Session, job: Job, after: JobState, reason: str, *, actor:
     before = job.state
     states.check(before, after)
     job.state, job.reason = after, reason
+    if after in (JobState.PAUSING, JobState.CANCELLING):
+        ledger.call(session, job.id)
     if after in FINAL_JOB_STATES:
         job.finished_at = func.clock_timestamp()
     elif before in FINAL_JOB_STATES:
@@ -246,6 +248,8 @@ def supersede(session: Session, job: Job, reason: str, *, where: Iterable[Column
     ).all()
     for attempt, task in running:
         end_attempt(session, attempt, task, job, AttemptState.SUPERSEDED, reason)
+    if running:
+        ledger.call(session, job.id)
     return [task.id for _, task in running]
 
 

@@ -87,6 +87,8 @@ def revoke_key(session: Session, name: str, *, actor: str) -> int:
         )
         .returning(Worker.id)
     ).all()
+    for worker in workers:
+        ledger.call(session, worker.id)
     ledger.note(session, "worker.key", actor=actor, reason=f"Key {name} was revoked; {len(workers)} workers used it.")
     return len(workers)
 

@@ -24,6 +24,7 @@ from farm.errors import PolicyError
 from farm.settings import PREFIX, Settings, load_settings, required
 from farm.store.factory import open_store
 from farm.worker.attempt_log import AttemptLogs
+from farm.worker.calls import Calls, Ear, Listener
 from farm.worker.devices import Card, card_codecs, find_cards, load_nvml
 from farm.worker.keeper import Keeper
 from farm.worker.leaving import Goodbye, drain, watch
@@ -32,7 +33,7 @@ from farm.worker.mps import Mps
 from farm.worker.notice import make_notice
 from farm.worker.plan_slots import PLANS, PlanBook, room_mib, slots_of
 from farm.worker.registry import Registration
-from farm.worker.scratch import LOGS, MPS, REPORTS, SEATS, scratch_root
+from farm.worker.scratch import CALLS, LOGS, MPS, REPORTS, SEATS, scratch_root
 from farm.worker.slot_report import SlotCollector, read_reports
 from farm.worker.telemetry import read_cards, serve_telemetry
 
@@ -149,7 +150,7 @@ class Running:
     PolicyError: the farm does not take this worker; nothing was started.
     """
 
-    def __init__(self, worker: CeleryWorker, sessions: Sessions, settings: Settings) -> None:
+    def __init__(self, worker: CeleryWorker, sessions: Sessions, settings: Settings, calls: Calls) -> None:
         self._worker = worker
         self._restarts = Restarts(time.monotonic)
         self._asked: RequestedState | None = None
@@ -165,6 +166,7 @@ class Running:
             codecs=worker.codecs,
             secret=settings.worker_secret.get_secret_value() if settings.worker_secret else None,
             rate=settings.worker_rate,
+            called=Ear(calls, worker.id),
         )
         self.registration.enter()
         self._process = self._start()
@@ -254,13 +256,18 @@ def main() -> int:
         slots = SlotCollector(lambda: read_reports(root / REPORTS, time.time()))
         serve_telemetry(nvml, settings.worker_metrics_port, keeper, slots)
     leftovers = Leftovers(sessions, AttemptLogs(scratch_root(settings) / LOGS, open_store(settings)))
+    calls = Calls(root / CALLS)
+    line = make_engine(required(settings, "database_url"), application="farm-calls", pool_size=1)
+    listener = Listener(line, calls.mark)
     workers: list[Running] = []
     try:
-        workers += [Running(plan, sessions, settings) for plan in plans]
+        workers += [Running(plan, sessions, settings, calls) for plan in plans]
+        listener.start()
 
         def chores() -> None:
             leftovers.send()
             keeper.tend()
+            calls.sweep()
 
         goodbye = watch(workers, stop, make_notice(settings.preemption), chores)
     except PolicyError as error:
@@ -268,6 +275,7 @@ def main() -> int:
         drain(workers, Goodbye("It is not registered.", 0.0))
         return REFUSED
     drain(workers, goodbye)
+    listener.stop()
     for mps in services:
         mps.stop()
     return 0

@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 EXIT_DISOBEYED = 70
 SUPERSEDED = "superseded"
+LOOK_SECONDS = 0.5
+"""How often a slot looks whether it was called; no database is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +43,23 @@ class Answer(Protocol):
     @property
     def reason(self) -> str: ...
 
+    @property
+    def next_seconds(self) -> float:
+        """When to report again: the more tasks run, the more rarely each does."""
+        ...
+
 
 class Heartbeat:
     """Beats every `seconds` while the `with` block runs; `check()` in the block raises when it has to stop.
+
+    From the first answer on, the answers say how often.
 
     Parameters
     ----------
     beat: reports to the control plane, answers whether to go on; its errors are logged and tried again, since a
         database that is away for a moment ends no attempt (the lease decides).
     draining: says whether the worker was told to leave at once.
+    called: says whether something is wanted of the attempt since it was last asked; then it reports at once.
     grace: seconds that a stopped attempt has to come back before its process is ended: a call stuck in native code
         hears no exception.
     exit_process: ends this process; injected for tests.
@@ -61,6 +71,7 @@ class Heartbeat:
         seconds: float,
         *,
         draining: Callable[[], bool] = lambda: False,
+        called: Callable[[], bool] = lambda: False,
         grace: float = 30.0,
         exit_process: Callable[[int], object] = os._exit,
         clock: Callable[[], float] = time.monotonic,
@@ -68,6 +79,7 @@ class Heartbeat:
         self._beat = beat
         self._seconds = seconds
         self._draining = draining
+        self._called = called
         self._grace = grace
         self._exit_process = exit_process
         self._clock = clock
@@ -104,9 +116,16 @@ class Heartbeat:
         rate = (done - before) / (now - since) if done > before and now > since else None
         return Beat(done, rate, self._note)
 
+    def _pause(self) -> bool:
+        """Wait for the next beat, or for a call that wants one now. Whether the block has ended."""
+        left = self._seconds
+        while left > 0 and not self._finished.wait(step := min(left, LOOK_SECONDS)) and not self._called():
+            left -= step
+        return self._finished.is_set()
+
     def _run(self) -> None:
         self._last = (self._clock(), self._done)
-        while not self._finished.wait(self._seconds):
+        while not self._pause():
             if self._draining():
                 self._stop = InterruptedTaskError("The worker was told to leave.", do="The task is handed back.")
                 break
@@ -115,6 +134,7 @@ class Heartbeat:
             except Exception as error:
                 log.warning("heartbeat failed", error=str(error))
                 continue
+            self._seconds = answer.next_seconds or self._seconds
             if not answer.alive:
                 kind = StaleLeaseError if answer.reason == SUPERSEDED else InterruptedTaskError
                 self._stop = kind(f"The attempt has to stop: {answer.reason}.")

@@ -32,6 +32,7 @@ class Registration:
     pid: gives the process id of the Celery parent, whose children are the slots.
     vram_mib, codecs: what each slot offers.
     secret: the worker's key, where the farm asks for one. rate: money per hour of one slot.
+    called: says whether something is wanted of the worker since it was last asked.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class Registration:
         codecs: tuple[str, ...] = (),
         secret: str | None = None,
         rate: float | None = None,
+        called: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sessions = sessions
+        self._called = called
         self._pid = pid
         self._secret = secret
         offers = tuple(
@@ -99,7 +102,8 @@ class Registration:
         try:
             self._register()
             state = WorkerState.DRAINING if draining else WorkerState.ERROR if trouble else WorkerState.AWAKE
-            if (state, draining or trouble) != self._said or self._clock() >= self._due:
+            news = (state, draining or trouble) != self._said or self._called()
+            if news or self._clock() >= self._due:
                 self._beat(state, draining or trouble)
             self._bury()
         except NotFoundError:

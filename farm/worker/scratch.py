@@ -15,8 +15,8 @@ from farm.settings import Settings
 
 LOGS = "logs"
 """The folder of attempts' logs below the scratch folder."""
-SEATS, REPORTS, MPS = "seats", "slots", "mps"
-"""Folders below it in which slots take seats, say what they do, and reach their card's service."""
+SEATS, REPORTS, MPS, CALLS = "seats", "slots", "mps", "calls"
+"""Folders below it in which slots take seats, say what they do, reach their card's service, and hear calls."""
 
 
 def scratch_root(settings: Settings) -> Path:

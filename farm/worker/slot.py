@@ -20,9 +20,10 @@ from farm.settings import Settings, required
 from farm.store.base import Store
 from farm.store.factory import open_store
 from farm.worker.attempt_log import AttemptLog, AttemptLogs, LogKey, cause_of
+from farm.worker.calls import Calls, Ear
 from farm.worker.control import Control
 from farm.worker.heartbeat import Beat, Heartbeat
-from farm.worker.scratch import LOGS, SEATS, Scratch, scratch_root
+from farm.worker.scratch import CALLS, LOGS, SEATS, Scratch, scratch_root
 from farm.worker.seats import Seats
 from farm.worker.task import TaskContext
 from farm.worker.tasks import run_task
@@ -48,6 +49,7 @@ class Slot:
         logs: AttemptLogs,
         *,
         draining: Callable[[], bool],
+        calls: Calls | None = None,
         may_work: Callable[[], bool] = lambda: True,
         exit_process: Callable[[int], object] = os._exit,
     ) -> None:
@@ -61,6 +63,7 @@ class Slot:
         self._settings = settings
         self._logs = logs
         self._draining = draining
+        self._calls = calls
         self._exit_process = exit_process
         self._drains_since: float | None = None
 
@@ -93,6 +96,7 @@ class Slot:
             settings,
             AttemptLogs(root / LOGS, store),
             draining=draining,
+            calls=Calls(root / CALLS),
             may_work=seats.may_work,
         )
 
@@ -158,7 +162,11 @@ class Slot:
             progress = Progress(frames_done=report.done, fps=report.rate, note=report.note)
             return self._control.heartbeat(claim.lease, progress)
 
-        return Heartbeat(beat, claim.lease.heartbeat_seconds, draining=self._leaving)
+        seconds = claim.lease.heartbeat_seconds
+        if self._calls is None:
+            return Heartbeat(beat, seconds, draining=self._leaving)
+        ear = Ear(self._calls, claim.lease.job_id, self._offer.worker_id)
+        return Heartbeat(beat, seconds, draining=self._leaving, called=ear)
 
     def _leaving(self) -> bool:
         """Whether the time that a draining worker may take for its task is over."""

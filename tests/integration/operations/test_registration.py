@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from farm.jobs.policy import DEFAULT
 from farm.jobs.schedules import DAYS
 from farm.settings import Settings
 from farm.worker.__main__ import Running, plan_workers
+from farm.worker.calls import Calls
 from tests.integration.jobs.hands import Hands
 from tests.integration.operations.conftest import Ask
 
@@ -95,12 +97,12 @@ def test_a_deployments_own_workers_stay_when_it_makes_its_first_key(sessions: Se
         assert {key.name for key in worker_keys.keys(session)} == {"guests", "this-deployment"}
 
 
-def test_the_worker_program_starts_nothing_where_it_is_refused(sessions: Sessions, api: Ask) -> None:
+def test_the_worker_program_starts_nothing_where_it_is_refused(sessions: Sessions, api: Ask, tmp_path: Path) -> None:
     api("POST", "/worker-keys", {"name": "pool"}, status=201)
     settings = Settings(worker_name="w1", worker_secret="wrong")  # type: ignore[arg-type]
     (plan,) = plan_workers(settings, [], host="host", cores=1)
     with pytest.raises(PolicyError, match="FARM_WORKER_SECRET"):
-        Running(plan, sessions, settings)
+        Running(plan, sessions, settings, Calls(tmp_path))
 
 
 def local_now(sessions: Sessions, zone: str) -> datetime:

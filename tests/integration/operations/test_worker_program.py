@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,17 +16,18 @@ from farm.db.tables import Worker
 from farm.jobs import fleet
 from farm.settings import Settings
 from farm.worker.__main__ import Running, plan_workers
+from farm.worker.calls import Calls
 
 ID = "w1-cpu"
 SLEEPER = (sys.executable, "-c", "import signal; signal.pause()")
 
 
 @pytest.fixture
-def running(sessions: Sessions) -> Iterator[Running]:
+def running(sessions: Sessions, tmp_path: Path) -> Iterator[Running]:
     """A worker whose Celery process does nothing, and ends when it is asked to."""
     settings = Settings(worker_name="w1")
     (plan,) = plan_workers(settings, [], host="host", cores=1)
-    made = Running(replace(plan, argv=SLEEPER), sessions, settings)
+    made = Running(replace(plan, argv=SLEEPER), sessions, settings, Calls(tmp_path))
     made.tend()
     yield made
     made.ask_to_stop()

@@ -11,6 +11,7 @@ from farm.worker.heartbeat import EXIT_DISOBEYED, Beat, Heartbeat
 class Said:
     alive: bool
     reason: str = ""
+    next_seconds: float = 0.0
 
 
 def wait_for_stop(heartbeat: Heartbeat) -> None:
@@ -35,6 +36,30 @@ def test_progress_goes_out_with_the_beat() -> None:
         assert heard.wait(5)
         heartbeat.check()
     assert (beats[-1].done, beats[-1].note) == (7, "rendering")
+
+
+def test_a_call_is_heard_long_before_the_next_beat() -> None:
+    called = threading.Event()
+
+    def beat(report: Beat) -> Said:
+        return Said(alive=False, reason="cancelled")
+
+    with Heartbeat(beat, 3600, called=called.is_set) as heartbeat:
+        called.set()
+        with pytest.raises(InterruptedTaskError):
+            wait_for_stop(heartbeat)
+
+
+def test_the_answers_say_how_often_to_beat() -> None:
+    beats = threading.Semaphore(0)
+
+    def beat(report: Beat) -> Said:
+        beats.release()
+        return Said(alive=True, next_seconds=3600)
+
+    with Heartbeat(beat, 0.001):
+        assert beats.acquire(timeout=5)
+        assert not beats.acquire(timeout=0.1)
 
 
 def test_the_rate_is_of_the_frames_since_the_last_beat() -> None:
