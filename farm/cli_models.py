@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from pydantic import SecretStr
 
 from farm.cli.output import bytes_in_words, print_json, print_table, talk
 from farm.errors import InputError, PolicyError
@@ -16,6 +17,7 @@ from farm.inference.licences import LicencePolicy
 from farm.inference.pull import Puller
 from farm.inference.spec import ModelFile, ModelSpec, Task
 from farm.settings import Settings, load_settings
+from farm.store.base import Store
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _precision = click.option("--precision", help="Which of the entry's files; unset: its default one.")
@@ -73,6 +75,12 @@ def pull(names: Sequence[str], precision: str | None, origins: Sequence[str], of
     here = _Here(with_store=share)
     if offline and not origins:
         raise InputError("Without network there is nothing to pull from.", where="--offline", do="Give --from FOLDER.")
+    if share and here.store is None:
+        raise InputError(
+            "There is no store to share with.",
+            where="--share",
+            do="Set FARM_STORE, or use the home of an embedded farm that was up once (FARM_HOME).",
+        )
     puller = Puller(here.deployment.library, origins=origins, upstream=not offline)
     for spec, chosen in here.wanted(names, precision):
         here.policy.check(spec)
@@ -255,9 +263,15 @@ def _check_precision(spec: ModelSpec, precision: str | None) -> None:
         )
 
 
-def _store(settings: Settings) -> Any:
+def _store(settings: Settings) -> Store | None:
+    """The store that the settings name, else that of the embedded farm in the home; None where there is neither."""
+    from farm.local.home import Home
     from farm.store.factory import open_store
 
+    home = Home(settings.home)
+    if settings.store is None and home.store.is_dir():
+        secret = SecretStr(home.secret("url_secret").read_text())
+        settings = settings.model_copy(update={"store": home.store.as_uri(), "url_secret": secret})
     return open_store(settings) if settings.store is not None else None
 
 

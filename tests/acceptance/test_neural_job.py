@@ -13,6 +13,7 @@ import pytest
 from farm.api.schemas import JobIn
 from farm.client import Client
 from farm.errors import InputError, PolicyError
+from farm.inference.catalogue import Catalogue
 from farm.inference.spec import LicenceClass
 from farm.local.farm import LocalFarm
 from farm.media.probe import probe
@@ -21,6 +22,7 @@ from farm.provenance.label import Label
 from farm.sample import IDENTITIES, Sample, Truth, generate, portrait_picture
 from farm.sample.evaluate import changed_outside, may_change
 from farm.settings import load_settings
+from tests.acceptance.api.conftest import FarmCommand
 from tests.acceptance.conftest import Farm, frame_hashes
 from tests.integration.faces.test_detectors import DETECTORS, FACE_BOX
 from tests.media_tools import ffmpeg
@@ -33,7 +35,7 @@ CLASSES = (LicenceClass.NON_COMMERCIAL, LicenceClass.COPYLEFT)
 def neural_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     home, folder = tmp_path_factory.mktemp("neural-farm"), tmp_path_factory.mktemp("catalogue")
     half = {"blendswap-256": spoilt("blendswap-256"), "codeformer": spoilt("codeformer", 0.0)}
-    names = ["inswapper-128", "gfpgan-1.4", "xseg-1", *half, *DETECTORS]
+    names = ["inswapper-128", "gfpgan-1.4", "xseg-1", "xseg-2", *half, *DETECTORS]
     full = {"inswapper-128": convolved("inswapper-128")}
     stand_in_catalogue(folder, home, names, half=half, full=full).library.remove("codeformer", "fp32")
     settings = load_settings(
@@ -127,6 +129,23 @@ def test_a_network_in_int8_is_calibrated_on_the_plate_measured_and_the_same_for_
             JobIn(recipe="restore-gfpgan", settings={"restore": {"precision": "int8"}}, deliverables=("ffv1",)),
             plate=clip.plate,
         )
+
+
+def test_weights_that_another_machine_shared_are_taken_from_the_store(neural_farm: Farm, clip: Sample) -> None:
+    home, models_dir = neural_farm.local.home.path, str(neural_farm.local.settings.models_dir)
+    farm = FarmCommand(home)
+    allowed = {"FARM_MODELS_DIR": models_dir, "FARM_ALLOWED_LICENCES": ",".join(CLASSES)}
+    shared = farm("models", "pull", "xseg-2", "--share", **allowed)
+    assert (shared.returncode, "xseg-2: shared" in shared.stderr) == (0, True), shared.stderr
+    again = farm("models", "pull", "xseg-2", "--share", **allowed)
+    assert "xseg-2: in the store already" in again.stderr
+    (weights,) = (home / "models" / "weights").glob(f"{Catalogue.load(Path(models_dir)).spec('xseg-2').file().sha256}*")
+    assert farm("models", "remove", "xseg-2", **allowed).returncode == 0
+    assert not weights.exists()
+
+    settings = {"swap": {"mask": {"occluders": ["xseg-2"]}}}
+    neural_farm.finished(neural_farm.submit(clip.plate, recipe="swap-inswapper", settings=settings, chunk_seconds=60))
+    assert weights.exists()
 
 
 @pytest.mark.parametrize("name", DETECTORS)
