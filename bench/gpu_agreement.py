@@ -13,7 +13,7 @@ from bench.gpu_material import SURFACE, identity
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.device import CudaKernels, cupy
 from farm.faces.cuda.look import Looker
-from farm.faces.cuda.networks import CARD, LOOKING, SWAPPING, TWIN, looking_source
+from farm.faces.cuda.networks import CARD, CHOSEN, FUSED, TWIN, looking_source
 from farm.faces.cuda.paste import coverage, paste_plan
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.swap import Faces, SwapStep
@@ -63,12 +63,12 @@ def _rendered(kernels: Kernels, device: str, frames: Any, swapper: Path) -> tupl
     looker = Looker(
         kernels,
         SURFACE,
-        (opened(eye, LOOKING), yunet),
-        (opened(level, LOOKING), points),
-        rough=opened(level, LOOKING),
+        (opened(eye, CHOSEN), yunet),
+        (opened(level, FUSED), points),
+        rough=opened(level, FUSED),
     )
     found = looker.look(frames, FRAMES)
-    step = SwapStep(kernels, SURFACE, opened(swapper, SWAPPING, 32), swap)
+    step = SwapStep(kernels, SURFACE, opened(swapper, CHOSEN, 32), swap)
     source = np.broadcast_to(identity(), (len(found), 512))
     step.apply(frames, Faces.plain(found.frame_of, found.five, source))
     to_frame = similarities(template("arcface_128", 128), found.five)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench.gpu_networks import SHAPES
 from farm.faces.cuda.look import CADENCE
-from farm.faces.cuda.networks import CARD, LOOKING, SWAPPING, looking_source
+from farm.faces.cuda.networks import CARD, CHOSEN, FUSED, looking_source
 from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.swap import SwapSettings
 from farm.inference import providers as ep
@@ -25,7 +25,7 @@ from farm.worker.gpu_render import GpuRender, Network, Part
 SIZE = (1920, 1080)
 RATE = 24
 GOP = 48
-LOOKERS = 3
+LOOKERS = 2
 COLOUR = ColourFacts(primaries="bt709", transfer="bt709", matrix="bt709", range="tv", chroma_location="left")
 SURFACE = Surface(*SIZE, 8, COLOUR)
 
@@ -110,12 +110,12 @@ def render(
     eye, level = (looking_source(weights / spec.files["fp32"].file, CARD) for spec in (yunet, points))
     return GpuRender(
         SURFACE,
-        Network(eye, yunet, (keys,), LOOKING),
-        Network(level, points, (batch,), LOOKING),
-        Network(model, catalogue.spec(SHAPES[variant].model), (batch, few), SWAPPING),
+        Network(eye, yunet, (keys,), CHOSEN),
+        Network(level, points, (batch,), FUSED),
+        Network(model, catalogue.spec(SHAPES[variant].model), (batch, few), CHOSEN),
         batch=batch,
         providers=providers,
-        rough=Network(level, points, (keys,), LOOKING),
+        rough=Network(level, points, (keys,), FUSED),
         settings=SwapSettings(),
         lanes=lanes,
         lookers=lookers,

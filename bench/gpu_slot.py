@@ -17,7 +17,7 @@ from bench.gpu_material import LOOKERS, identity, parts, render
 from bench.gpu_stages import StageEvents
 from farm.faces.cuda.device import CudaKernels, cupy
 from farm.faces.cuda.look import CADENCE
-from farm.faces.cuda.networks import SWAPPING
+from farm.faces.cuda.networks import CHOSEN
 from farm.inference import providers as ep
 from farm.inference.bound import open_bound
 from farm.inference.buckets import Buckets
@@ -95,7 +95,7 @@ def vram_mib() -> int:
 def network_alone(source: Path, name: str, batch: int, seconds: float, runs: int) -> list[float]:
     """Samples a second of a network by itself, at the same batch and settings, bound to the card's memory."""
     kernels = CudaKernels()
-    network = open_bound(source, batch, requested=[ep.CUDA], stream=kernels.stream, name=name, tuning=SWAPPING)
+    network = open_bound(source, batch, requested=[ep.CUDA], stream=kernels.stream, name=name, tuning=CHOSEN)
     buckets = Buckets([network], batch, kernels.empty)
     with kernels.handle:
         for port in network.inputs:

@@ -68,8 +68,7 @@ class GpuRender:
     ) -> None:
         settings = settings or SwapSettings()
         self.surface, self.batch = surface, batch
-        # The swap is what the line waits for: its kernels go first, and looking fills the gaps that they leave.
-        self._hand = CudaKernels(urgent=True)
+        self._hand = CudaKernels()
         self._eyes = [_Eyes(surface, detector, landmarker, rough, batch, providers, cadence) for _ in range(lookers)]
         most = max(batch, SwapStep.pictures_needed(swapper.spec, settings))
         self.swapper = _opened(swapper, most, self._hand, providers)
@@ -122,7 +121,8 @@ class _Eyes:
         providers: Sequence[str],
         cadence: int,
     ) -> None:
-        self._kernels = CudaKernels()
+        # Looking is little work in many small pieces; behind the swapper's large ones it would wait for each.
+        self._kernels = CudaKernels(urgent=True)
         seen = _opened(detector, max(detector.batches), self._kernels, providers)
         level = _opened(landmarker, batch, self._kernels, providers)
         first = _opened(rough, max(rough.batches), self._kernels, providers) if rough is not None else None
