@@ -17,7 +17,7 @@ from farm.media.facts import ColourFacts, PlateFacts, StreamFacts, VideoFacts
 from farm.media.firstframe import FirstFrame, first_frame, stream_side_data
 from farm.media.names import FIELD_ORDERS, MATRICES, PRIMARIES, RANGES, TRANSFERS, name_of
 from farm.media.planes import is_full_range_format, planar_format
-from farm.media.structure import check_structure
+from farm.media.structure import structure_warnings
 from farm.media.warnings import HeadPacket, warnings_for
 
 _HEAD_PACKETS = 400
@@ -35,7 +35,6 @@ def probe(path: Path) -> PlateFacts:
         stream = picture_stream(container, where=where)
         _check_limits(stream, container, where)
         _check_whole(container, path.stat().st_size, where)
-        check_structure(path, container.format.name, where)
         streams = tuple(_stream_facts(s) for s in container.streams if s.index != stream.index)
         stated = stream_side_data(container, stream.index)
         first = first_frame(container, stream, where)
@@ -51,7 +50,8 @@ def probe(path: Path) -> PlateFacts:
             frames=stream.frames or None,
         )
     head = _head(path, stream_index=video.stream_index)
-    return facts.model_copy(update={"warnings": warnings_for(facts, head)})
+    warnings = (*structure_warnings(path, facts.container), *warnings_for(facts, head))
+    return facts.model_copy(update={"warnings": warnings})
 
 
 def _check_limits(stream: VideoStream, container: InputContainer, where: str) -> None:

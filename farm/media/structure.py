@@ -1,7 +1,8 @@
-"""What containers ask of players that FFmpeg does not do, so that it would be passed over in silence.
+"""What containers ask of players beyond pictures at their times, so that a person hears what becomes of it.
 
-MP4's edit lists may play a part at another speed or leave a gap between two (ISO/IEC 14496-12, `elst`), and Matroska's
-ordered chapters play parts in another order, of other files too (RFC 9559, EditionFlagOrdered). Only headers are read.
+The farm's frames are those of a plain decode, and FFmpeg does not do all that it is asked. MP4's edit lists may play a
+part at another speed or leave a gap between two (ISO/IEC 14496-12, `elst`), and Matroska's ordered chapters play parts
+in another order, of other files too (RFC 9559, EditionFlagOrdered). Only headers are read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.errors import InputError
+from farm.media.facts import PlateWarning
 
 _MOST_PARTS = 20_000
 _MOST_EDITS = 4096
@@ -28,35 +29,31 @@ class Part(NamedTuple):
     end: int
 
 
-def check_structure(path: Path, container: str, where: str) -> None:
-    """InputError where a player would show something else than the frames in the order of their time stamps.
+def structure_warnings(path: Path, container: str) -> tuple[PlateWarning, ...]:
+    """What players may show otherwise than a plain decode, each in a sentence that says which frames are taken.
 
     `container` is FFmpeg's name of the demuxer.
     """
     kinds = container.split(",")
     with path.open("rb") as file:
         if "mp4" in kinds:
-            _check_speeds(file, path.stat().st_size, where)
-        elif "matroska" in kinds and _has_ordered_chapters(file, path.stat().st_size):
-            raise InputError(
-                "The film is made of ordered chapters: players show its parts in an order of their own, or take some "
-                "from other files.",
-                where=where,
-                do="Write it as one plain film (mkvmerge does), or take the order away (mkvpropedit).",
+            return tuple(_edits(file, path.stat().st_size))
+        if "matroska" in kinds and _has_ordered_chapters(file, path.stat().st_size):
+            text = (
+                "The film is made of ordered chapters: players may show its parts in an order of their own, or take "
+                "some from other files. Each frame of this file is taken once, in the order of the file, as FFmpeg "
+                "decodes it."
             )
+            return (PlateWarning(code="ordered_chapters", text=text),)
+    return ()
 
 
-def _check_speeds(file: BinaryIO, size: int, where: str) -> None:
+def _edits(file: BinaryIO, size: int) -> Iterator[PlateWarning]:
     traks = (part for part in _inside(file, b"moov", _boxes(file, 0, size)) if part.kind == b"trak")
     for number, trak in enumerate(traks, 1):
         for edit in _inside(file, b"edts", _boxes(file, trak.start, trak.end)):
-            strange = _strange_edit(file, edit) if edit.kind == b"elst" else None
-            if strange is not None:
-                raise InputError(
-                    f"The edit list of track {number} {strange}.",
-                    where=where,
-                    do="Export it again as a plain film, with that in the pictures' own times.",
-                )
+            for code, words in _strange_edits(file, edit) if edit.kind == b"elst" else ():
+                yield PlateWarning(code=code, text=f"The edit list of track {number} {words}.")
 
 
 def composition_offsets(file: BinaryIO, size: int) -> NDArray[np.int64] | None:
@@ -97,24 +94,37 @@ def _boxes(file: BinaryIO, at: int, end: int) -> Iterator[Part]:
         at += size
 
 
-def _strange_edit(file: BinaryIO, box: Part) -> str | None:
-    """What an edit list wants that FFmpeg would not do, in words: a speed but 1, nothing between two parts."""
+_TAKEN = "its frames are taken once each, at the speed that they were recorded in, as FFmpeg decodes them"
+
+
+def _strange_edits(file: BinaryIO, box: Part) -> Iterator[tuple[str, str]]:
+    """(code, words) of the first part of each kind in an edit list that is more than a cut."""
     file.seek(box.start)
     head = file.read(8)
     if len(head) < 8:
-        return None
+        return
     entry = struct.Struct(">Qqi" if head[0] == 1 else ">Iii")
-    begun = False
-    for number in range(min(int.from_bytes(head[4:8], "big"), _MOST_EDITS)):
+    begun, said = False, set()
+    for number in range(1, 1 + min(int.from_bytes(head[4:8], "big"), _MOST_EDITS)):
         data = file.read(entry.size)
         if len(data) < entry.size or file.tell() > box.end:
-            return None
+            return
         _, media_time, rate = entry.unpack(data)
-        if media_time >= 0 and rate != 1 << 16:
-            return f"plays part {number + 1} at {rate / (1 << 16):g} times its speed"
-        if media_time < 0 and begun:
-            return f"has a gap after part {number}, in which nothing is shown"
+        found = _strangeness(number, media_time, rate, begun=begun)
+        if found is not None and found[0] not in said:
+            said.add(found[0])
+            yield found
         begun = begun or media_time >= 0
+
+
+def _strangeness(number: int, media_time: int, rate: int, *, begun: bool) -> tuple[str, str] | None:
+    if media_time < 0:
+        words = f"shows nothing for a while before part {number}: the frame before lasts until then"
+        return ("edit_gap", words) if begun else None
+    if rate == 0:
+        return "edit_still", f"holds the first picture of part {number} as a still: {_TAKEN}"
+    if rate != 1 << 16:
+        return "edit_speed", f"plays part {number} at {rate / (1 << 16):g} times its speed: {_TAKEN}"
     return None
 
 

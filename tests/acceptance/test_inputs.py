@@ -63,10 +63,19 @@ def test_a_plate_that_cannot_be_one_film_fails_while_planned(
     assert reason in job.reason
 
 
-@pytest.mark.parametrize("name", ["edit_fast.mp4", "ordered_chapters.mkv", "truncated.mp4", "animated.webp"])
-def test_a_plate_that_ffmpeg_would_get_wrong_makes_no_job(farm: Farm, media: MediaFactory, name: str) -> None:
+def test_a_plate_that_cannot_be_read_makes_no_job(farm: Farm, media: MediaFactory) -> None:
     with pytest.raises(FarmError):
-        passed_through(farm, media.make(name), "ffv1")
+        passed_through(farm, media.make("truncated.mp4"), "ffv1")
+
+
+def test_an_edit_list_that_players_follow_otherwise_is_said_by_the_job(
+    farm: Farm, media: MediaFactory, tmp_path: Path
+) -> None:
+    plate = media.make("edit_fast.mp4")
+    job = farm.finished(passed_through(farm, plate, "ffv1"))
+    assert any(w.code == "edit_speed" and "at 2 times its speed" in w.text for w in job.warnings)
+    out = plain_decode(farm.download(job, "ffv1", tmp_path / "out.mkv"))
+    assert [crc for _, crc in out] == [crc for _, crc in plain_decode(plate)]
 
 
 def test_what_a_deliverable_loses_is_said_when_the_job_is_made(farm: Farm, media: MediaFactory) -> None:

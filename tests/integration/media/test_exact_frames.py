@@ -25,7 +25,7 @@ from tests.media_factory import RECIPES, MediaFactory
 
 NOT_FILMS = {
     *("text.mp4", "empty.mp4", "script.mp4", "sound_only.mp4", "truncated.mp4", "animated.webp"),
-    *("edit_gap.mp4", "edit_fast.mp4", "edit_still.mp4", "ordered_chapters.mkv", "h264_resized.ts", "h264_stepped.ts"),
+    *("h264_resized.ts", "h264_stepped.ts"),
 }
 DAMAGED = {"corrupt_h264.mp4", "corrupt_h264.ts", "corrupt_hevc.mp4", "tail_lost.ts"}
 NEW_CLOCK = {"h264_stepped_mute.ts"}
