@@ -103,6 +103,21 @@ def _late(factory: MediaFactory, path: Path) -> None:
     ffmpeg("-itsoffset", "0.5", "-i", source, "-i", source, "-map", "0:v", "-map", "1:a", "-c", "copy", str(path))
 
 
+def _webp(factory: MediaFactory, path: Path) -> None:
+    """Moving pictures in transparency, of unequal length, the last one long; without loss."""
+    from PIL import Image
+
+    pictures = []
+    for number in range(8):
+        picture = Image.new("RGBA", (61, 35), (0, 0, 0, 0))
+        picture.paste((255 - 20 * number, 30 * number, 99, 40 + 25 * number), (4 * number, 3, 4 * number + 20, 30))
+        pictures.append(picture)
+    lengths = [40, 40, 80, 41, 40, 120, 40, 1500]
+    pictures[0].save(
+        path, "WEBP", save_all=True, append_images=pictures[1:], duration=lengths, lossless=True, exact=True
+    )
+
+
 def _rotated(degrees: str) -> Callable[[MediaFactory, Path], None]:
     def recipe(factory: MediaFactory, path: Path) -> None:
         ffmpeg("-display_rotation", degrees, "-i", str(factory.make("h264_closed.mp4")), "-c", "copy", str(path))
@@ -311,6 +326,7 @@ RECIPES: dict[str, Recipe] = {
         *["-f", "lavfi", "-i", "testsrc2=size=160x90:rate=10:duration=1,format=rgba,colorchannelmixer=aa=0.5"],
         *["-f", "apng", "-plays", "0"],
     ],
+    "alpha.webp": _webp,
     "animated.webp": [*picture("160x90", rate="10", seconds=1), "-c:v", "libwebp_anim", "-loop", "0"],
     "qtrle.mov": [*picture("160x90", seconds=1), "-c:v", "qtrle"],
     "theora.ogv": [*picture(seconds=1), "-c:v", "libtheora", "-q:v", "6", "-g", "12"],

@@ -14,7 +14,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from farm.errors import InputError, NotFoundError
-from farm.media import limits
+from farm.media import limits, webp
 
 _OPTIONS = {
     "protocol_whitelist": "file",
@@ -34,10 +34,11 @@ def open_container(path: Path, *, where: str = "the plate") -> Iterator[InputCon
     `where` stands in messages in place of the name, which may be private. Raises NotFoundError, InputError.
     """
     _check_file(path, where)
+    film = webp.PngFilm(path, where) if webp.is_animation(path) else None
     try:
         # "file:" keeps a name with a colon from being read as a protocol.
-        container = av.open(f"file:{path}", "r", options=_OPTIONS, timeout=limits.READ_TIMEOUT_SECONDS,
-                            metadata_errors="replace")  # fmt: skip
+        container = av.open(film or f"file:{path}", "r", format=webp.MUXED_AS if film else None, options=_OPTIONS,
+                            timeout=limits.READ_TIMEOUT_SECONDS, metadata_errors="replace")  # fmt: skip
     except av.error.MemoryError:
         raise
     except (av.error.FFmpegError, ValueError) as error:
@@ -54,6 +55,15 @@ def open_container(path: Path, *, where: str = "the plate") -> Iterator[InputCon
         ) from error
     finally:
         container.close()
+        if film is not None:
+            film.close()
+
+
+def container_of(container: InputContainer, path: Path) -> tuple[str, Fraction | None]:
+    """FFmpeg's name of the plate's demuxer, and the seconds that the container says it lasts."""
+    if webp.is_animation(path):
+        return webp.CONTAINER, webp.PngFilm(path, "the plate").seconds
+    return container.format.name, Fraction(container.duration, 1_000_000) if container.duration else None
 
 
 def _check_file(path: Path, where: str) -> None:

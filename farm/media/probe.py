@@ -12,7 +12,7 @@ from av.video.stream import VideoStream
 
 from farm.errors import InputError
 from farm.media import limits
-from farm.media.container import open_container, picture_stream, time_base_of
+from farm.media.container import container_of, open_container, picture_stream, time_base_of
 from farm.media.facts import ColourFacts, PlateFacts, StreamFacts, VideoFacts
 from farm.media.firstframe import FirstFrame, first_frame, stream_side_data
 from farm.media.names import FIELD_ORDERS, MATRICES, PRIMARIES, RANGES, TRANSFERS, name_of
@@ -33,16 +33,17 @@ def probe(path: Path) -> PlateFacts:
     where = "the plate"
     with open_container(path, where=where) as container:
         stream = picture_stream(container, where=where)
-        _check_limits(stream, container, where)
-        _check_whole(container, path.stat().st_size, where)
+        name, duration = container_of(container, path)
+        _check_limits(stream, duration, where)
+        _check_whole(container, name, path.stat().st_size, where)
         streams = tuple(_stream_facts(s) for s in container.streams if s.index != stream.index)
         stated = stream_side_data(container, stream.index)
         first = first_frame(container, stream, where)
         video = _video_facts(stream, first, stated)
         facts = PlateFacts(
-            container=container.format.name,
+            container=name,
             size=path.stat().st_size,
-            duration=Fraction(container.duration, 1_000_000) if container.duration else None,
+            duration=duration,
             video=video,
             streams=streams,
             chapters=len(container.chapters()),
@@ -54,12 +55,10 @@ def probe(path: Path) -> PlateFacts:
     return facts.model_copy(update={"warnings": warnings})
 
 
-def _check_limits(stream: VideoStream, container: InputContainer, where: str) -> None:
+def _check_limits(stream: VideoStream, duration: Fraction | None, where: str) -> None:
     context = stream.codec_context
     if context.name == "webp":
-        raise InputError(
-            "FFmpeg decodes no animated WebP.", where=where, do="Convert it to APNG, which keeps colours and alpha."
-        )
+        raise InputError("This WebP is a single picture.", where=where, do="Give a file with moving pictures.")
     if context.name not in limits.VIDEO_DECODERS:
         raise InputError(
             f"The picture's codec {context.name!r} is not supported.",
@@ -72,7 +71,7 @@ def _check_limits(stream: VideoStream, container: InputContainer, where: str) ->
             where=where,
             do="Scale it down.",
         )
-    hours, most = (container.duration or 0) / 3.6e9, limits.MAX_SECONDS // 3600
+    hours, most = float(duration or 0) / 3600, limits.MAX_SECONDS // 3600
     if hours > most:
         raise InputError(
             f"The file claims to last {hours:.0f} hours; {most} is the limit.",
@@ -81,9 +80,9 @@ def _check_limits(stream: VideoStream, container: InputContainer, where: str) ->
         )
 
 
-def _check_whole(container: InputContainer, size: int, where: str) -> None:
+def _check_whole(container: InputContainer, name: str, size: int, where: str) -> None:
     """InputError when the index of an MP4/MOV file speaks of packets behind the end of the file."""
-    if "mp4" not in container.format.name.split(","):
+    if "mp4" not in name.split(","):
         return
     ends = [0]
     for stream in container.streams:

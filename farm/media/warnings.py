@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from farm.media import limits
+from farm.media import limits, webp
 from farm.media.colour_guess import guess_matrix
 from farm.media.facts import PlateFacts, PlateWarning
 
@@ -70,6 +70,11 @@ def is_variable(steps: list[int]) -> bool:
 
 
 def _structure(facts: PlateFacts, head: list[HeadPacket]) -> Iterator[PlateWarning]:
+    if facts.container == webp.CONTAINER:
+        yield PlateWarning(
+            code="webp",
+            text="The animated WebP is decoded by Pillow, as FFmpeg cannot; its pictures are taken in RGB.",
+        )
     if _has_leading_pictures(head):
         yield PlateWarning(
             code="open_gop", text="GOPs are open: pictures before a key frame in time need the GOP before."

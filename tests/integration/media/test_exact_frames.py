@@ -24,7 +24,7 @@ from tests.integration.media.truth import Hashes, hashes, plain_decode, program_
 from tests.media_factory import RECIPES, MediaFactory
 
 NOT_FILMS = {
-    *("text.mp4", "empty.mp4", "script.mp4", "sound_only.mp4", "truncated.mp4", "animated.webp"),
+    *("text.mp4", "empty.mp4", "script.mp4", "sound_only.mp4", "truncated.mp4"),
     *("h264_resized.ts", "h264_stepped.ts"),
 }
 DAMAGED = {"corrupt_h264.mp4", "corrupt_h264.ts", "corrupt_hevc.mp4", "tail_lost.ts"}

@@ -18,6 +18,7 @@ CORPUS = (
     *("h264_closed.mp4", "h264_open.mkv", "h264.ts", "h264_fragmented.mp4", "hevc_open.mp4", "vp9_hidden.webm"),
     *("av1.mp4", "mpeg2.mpg", "mpeg4_bframes.avi", "prores.mov", "ffv1.mkv", "mjpeg.avi", "animated.gif"),
     *("animated.apng", "theora.ogv", "wmv2.asf", "dnxhr.mxf", "raw.nut", "h264_edited.mp4", "qtrle.mov"),
+    *("animated.webp", "alpha.webp", "edit_swapped.mp4", "edit_fast.mp4", "ordered_chapters.mkv"),
 )
 MAX_RSS_KIB = 1_500_000
 
