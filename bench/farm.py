@@ -23,6 +23,7 @@ from sqlalchemy import text
 
 from bench.common import Goal, at_most, finish, noted
 from bench.farm_burst import burst
+from bench.farm_calls import commands
 from bench.farm_fill import OUT, SHA, Size, fill, open_farm, rendered, request
 from bench.farm_load import throughput
 from farm import jobs
@@ -220,6 +221,7 @@ def main() -> int:
         say("Throughput.")
         goals.update(bare(large))
         goals.update(throughput(large, size, arguments.seconds))
+        goals.update(commands(large))
         goals.update(reconciler(large))
     return finish("farm", goals)
 

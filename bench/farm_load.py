@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import random
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +27,7 @@ Timed = tuple[list[float], float]
 """Of one client process: the seconds that each call took, and its processor seconds."""
 
 PAIRS = 4
+LINES = 8
 HELD = 50
 
 
@@ -52,22 +55,34 @@ def claim_and_finish(url: str, seconds: float, seed: int, results: multiprocessi
 def at_a_rate(
     seconds: float, rate: float, call: Callable[[int], object], results: multiprocessing.Queue[Timed]
 ) -> None:
-    """Call `call` with 0, 1, 2 ..., `rate` times a second or as often as can be."""
+    """Call `call` with 0, 1, 2 ..., `rate` times a second, by so many connections at once as need be (`LINES` at most).
+
+    A farm's workers have a connection each: one that waits for its answer keeps no other from reporting.
+    """
     taken: list[float] = []
+    numbers = itertools.count()
     spent, begun = time.process_time(), time.monotonic()
-    while (now := time.monotonic()) < begun + seconds:
-        if len(taken) > (now - begun) * rate:
-            time.sleep(0.001)
-            continue
-        at = time.perf_counter()
-        call(len(taken))
-        taken.append(time.perf_counter() - at)
+
+    def line() -> None:
+        while (due := begun + (number := next(numbers)) / rate) < begun + seconds:
+            time.sleep(max(0.0, due - time.monotonic()))
+            if time.monotonic() >= begun + seconds:
+                return
+            at = time.perf_counter()
+            call(number)
+            taken.append(time.perf_counter() - at)
+
+    threads = [threading.Thread(target=line) for _ in range(LINES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     results.put((taken, time.process_time() - spent))
 
 
 def beat(url: str, seconds: float, rate: float, results: multiprocessing.Queue[Timed]) -> None:
     """A client process: heartbeats of the running attempts in turn."""
-    sessions = open_farm(url)
+    sessions = open_farm(url, LINES)
     with sessions() as session:
         leases = [
             jobs.Lease(token=r.lease_token, job_id=r.job_id, task_id=r.task_id, attempt_id=r.id, until=r.lease_until,
@@ -84,7 +99,7 @@ def beat(url: str, seconds: float, rate: float, results: multiprocessing.Queue[T
 
 def live(url: str, seconds: float, rate: float, workers: int, results: multiprocessing.Queue[Timed]) -> None:
     """A client process: workers in turn say that they live."""
-    sessions = open_farm(url)
+    sessions = open_farm(url, LINES)
     at_a_rate(seconds, rate, lambda n: transact(sessions, partial(_live, f"w{n % workers}")), results)
 
 

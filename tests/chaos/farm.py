@@ -7,16 +7,20 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from farm.client import Client
 from farm.db.engine import make_engine, make_sessions
 from farm.local.farm import LocalFarm
+from farm.local.postgres import Postgres
+from farm.local.valkey import Valkey
 from farm.sample import generate
 from farm.settings import load_settings
 from farm.store.factory import open_store
@@ -24,8 +28,9 @@ from farm.store.s3 import connect
 from tests.acceptance.conftest import frame_hashes
 from tests.chaos.bad_line import BadLine, bad_line
 from tests.chaos.harness import LEASE, MARK, SWAP, UPSCALE, ChaosFarm, Materials, Watcher
+from tests.chaos.partition import Relay, relay
 from tests.chaos.points import Points
-from tests.chaos.services import ENVIRONMENT
+from tests.chaos.services import ENVIRONMENT, LINKS
 from tests.media_factory import ffmpeg, picture, tone
 from tests.rabbitmq import RabbitMQ, rabbitmq
 from tests.services import http_server
@@ -33,12 +38,13 @@ from tests.stand_ins import stand_in_catalogue
 
 SECONDS = 2.5
 FACE_SECONDS = 1
+PG_SOCKET = ".s.PGSQL.5432"
 MODEL = "real-esrgan-x2"
 BUCKET = "chaos"
 FOLDER, S3 = "folder", "s3"
 VALKEY, RABBITMQ = "valkey", "rabbitmq"
 DISK, MODELS = "disk", "models"
-_SIZES = {"scratch": "64m", "store": "256m"}
+_SIZES = {"scratch": "64m", "store": "256m", "tables": "16m"}
 
 
 @dataclass
@@ -52,6 +58,7 @@ class _Ground:
     endpoint: str = ""
     disks: dict[str, Path] = field(default_factory=dict)
     rabbitmq: RabbitMQ | None = None
+    relays: dict[str, Relay] = field(default_factory=dict)
 
 
 @contextmanager
@@ -80,6 +87,7 @@ def chaos_farm(folder: Path, *, store: str = FOLDER, broker: str = VALKEY, model
             home=home, url=None, slots=2, threads=1, lease_seconds=LEASE, heartbeat_seconds=0.5, reconcile_seconds=0.5,
             drain_seconds=1, log_format="json", **ground.settings,
         )  # fmt: skip
+        _lay_relays(ground, stack, home, broker)
         os.environ[ENVIRONMENT] = json.dumps(ground.environment)
         stack.callback(os.environ.pop, ENVIRONMENT)
         local = stack.enter_context(LocalFarm(home, settings, services="tests.chaos.services:chaos_services"))
@@ -101,6 +109,7 @@ def chaos_farm(folder: Path, *, store: str = FOLDER, broker: str = VALKEY, model
         farm = ChaosFarm(
             local, client, sessions, Points(home / "chaos"), open_store(settings.model_copy(update=direct)), plate,
             frame_hashes(plate), folder, frozenset(ground.has), ground.line, ground.disks, watcher, ground.rabbitmq,
+            relays=ground.relays,
         )  # fmt: skip
         if models:
             face = generate(folder / "face", seconds=FACE_SECONDS, size=(320, 180), people=1)
@@ -129,9 +138,35 @@ def _lay_s3(ground: _Ground, stack: ExitStack, folder: Path) -> None:
     login = {"region": "us-east-1", "access_key": "test", "secret_key": "test"}
     connect(endpoint=ground.endpoint, path_style=True, **login).create_bucket(Bucket=BUCKET)
     ground.line = stack.enter_context(bad_line(ground.endpoint))
+    parts = urlsplit(ground.line.url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    between = stack.enter_context(relay(("127.0.0.1", 0), (parts.hostname, parts.port)))
+    ground.relays["worker and S3"] = between
+    ground.environment["worker:FARM_S3_ENDPOINT"] = f"http://127.0.0.1:{between.port}"
     ground.settings |= {f"s3_{name}": value for name, value in login.items()}
     ground.settings |= {"s3_endpoint": ground.line.url, "s3_path_style": True}
     ground.environment["FARM_STORE"] = f"s3://{BUCKET}/farm"
+
+
+def _lay_relays(ground: _Ground, stack: ExitStack, home: Path, broker: str) -> None:
+    """Ways to the database and to Valkey that can be parted. Where these are, the farm's supervisor says (`LINKS`)."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fcr-")))
+    ground.environment[LINKS] = str(folder)
+    for number, (between, roles) in enumerate(
+        (("worker and database", ("worker",)), ("API, reconcilers and database", ("api", "reconciler")))
+    ):
+        postgres = Postgres(home, folder / str(number))
+        postgres.sockets.mkdir()
+        at, target = postgres.sockets / PG_SOCKET, folder / "postgres" / PG_SOCKET
+        ground.relays[between] = stack.enter_context(relay(at, target))
+        ground.environment |= {f"{role}:FARM_DATABASE_URL": postgres.url() for role in roles}
+        ground.has.add(between)
+    if broker == VALKEY:
+        valkey, between = Valkey(home, folder), "everybody and the broker"
+        ground.relays[between] = stack.enter_context(relay(valkey.socket, folder / "valkey" / valkey.socket.name))
+        ground.environment["FARM_BROKER_URL"] = valkey.url()
+        ground.has.add(between)
 
 
 def _lay_disks(ground: _Ground, stack: ExitStack, folder: Path, mount: str) -> None:

@@ -38,6 +38,7 @@ from farm.sample import IDENTITIES, portrait_picture
 from farm.store.base import Store
 from tests.acceptance.conftest import frame_hashes
 from tests.chaos.bad_line import BadLine
+from tests.chaos.partition import Relay
 from tests.chaos.points import Points
 from tests.integration.jobs.invariants import broken, broken_at_rest
 from tests.rabbitmq import RabbitMQ
@@ -107,6 +108,7 @@ class ChaosFarm:
     watcher: Watcher | None = None
     rabbitmq: RabbitMQ | None = None
     materials: Materials | None = None
+    relays: dict[str, Relay] = field(default_factory=dict)
 
     def submit(self, chunk_seconds: float = 0.5, *, key: str | None = None, title: str | None = None) -> str:
         """A job that changes nothing of the plate, in several chunks, as a lossless file; its id.
@@ -347,6 +349,8 @@ class ChaosFarm:
         self.points.disarm()
         if self.line is not None:
             self.line.trouble = None
+        for relay in self.relays.values():
+            relay.heal(cut=False)
         for disk in self.disks.values():
             (disk / FILLER).unlink(missing_ok=True)
         self.signal([pid for pids in self.local.processes().values() for pid in pids], signal.SIGCONT)

@@ -21,7 +21,8 @@ BEFORE, AFTER = "before", "after"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens at a point. `act`: kill, exit or stop (the whole process, until SIGCONT); `skip`: at the n-th time.
+    """What happens at a point. `skip`: at the n-th time. `act`: kill, exit, stop (the whole process, until SIGCONT), or
+    poison: an error as CUDA gives it when the process has lost its context.
 
     With processes that reach the point in the same instant, one of them may go uncounted.
     """
@@ -124,6 +125,8 @@ class Points:
 
 
 def _act(act: str) -> None:
+    if act == "poison":
+        raise RuntimeError("CUDA failure 700: an illegal memory access was encountered (injected)")
     if act == "exit":
         os._exit(1)
     os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[act])

@@ -1,11 +1,11 @@
 """What is done to the farm. Each scenario hurts it once, and gives the jobs that must have ended well all the same."""
 
 from tests.chaos.scenario import Scenario
-from tests.chaos.scenarios import broker, clocks, database, people, plural, processes, storage
+from tests.chaos.scenarios import broker, clocks, database, network, people, plural, processes, storage
 
 SCENARIOS: tuple[Scenario, ...] = (
-    *processes.SCENARIOS, *database.SCENARIOS, *broker.SCENARIOS, *storage.SCENARIOS, *clocks.SCENARIOS,
-    *people.SCENARIOS, *plural.SCENARIOS,
+    *processes.SCENARIOS, *database.SCENARIOS, *broker.SCENARIOS, *network.SCENARIOS, *storage.SCENARIOS,
+    *clocks.SCENARIOS, *people.SCENARIOS, *plural.SCENARIOS,
 )  # fmt: skip
 SHORT = (
     "kill at mid-upload", "stop at after-upload", "kill reconciler at before-commit",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
 import uuid
 
+import psutil
 import psycopg
 from sqlalchemy import func, select
 
 from farm.api.schemas import JobIn
 from farm.db.tables import Job
+from tests.chaos.farm import DISK
 from tests.chaos.harness import LEASE, ChaosError, ChaosFarm
 from tests.chaos.instrument import COMMIT, ROLES, STATEMENT
 from tests.chaos.points import AFTER, Rate
@@ -133,6 +136,31 @@ def stalled_by_a_lock(farm: ChaosFarm, dice: random.Random) -> list[str]:
     return [job]
 
 
+def disk_full(farm: ChaosFarm, dice: random.Random) -> list[str]:
+    """The disk on which PostgreSQL keeps its busiest tables is full while a job runs, and has room again later."""
+    tables = dice.choice([("event",), ("event", "attempt"), ("task", "outbox")])
+    folder = farm.disks["tables"] / "space"
+    folder.mkdir()
+    farm.folder.chmod(0o711)  # PostgreSQL has an id of its own
+    os.chown(folder, psutil.Process(min(farm.pids("postgres"))).uids().effective, -1)
+    with farm.superuser() as connection:
+        connection.execute(f"CREATE TABLESPACE chaos LOCATION '{folder}'".encode())
+        try:
+            for table in tables:
+                connection.execute(f"ALTER TABLE {table} SET TABLESPACE chaos".encode())
+            job = farm.submit(some_chunks(dice))
+            farm.wait_running(job)
+            with farm.full("tables"):
+                time.sleep(LEASE + 2)
+            farm.completed(job)
+        finally:
+            for table in tables:
+                connection.execute(f"ALTER TABLE {table} SET TABLESPACE pg_default".encode())
+            connection.execute("DROP TABLESPACE chaos")
+            folder.rmdir()
+    return [job]
+
+
 def _named(name: str, run: Run) -> Scenario:
     return Scenario(name, KIND, run)
 
@@ -155,4 +183,5 @@ SCENARIOS = (
     _named("database out of connections", out_of_connections),
     _named("connections cut", connections_cut),
     _named("database stalled by a lock", stalled_by_a_lock),
+    Scenario("database's disk full", KIND, disk_full, frozenset({DISK})),
 )

@@ -13,7 +13,7 @@ from farm.db.engine import transact
 from farm.errors import ConflictError
 from farm.store import keys
 from tests.chaos.farm import MODEL, MODELS
-from tests.chaos.harness import UPSCALE, ChaosError, ChaosFarm
+from tests.chaos.harness import LEASE, UPSCALE, ChaosError, ChaosFarm
 from tests.chaos.instrument import STORE
 from tests.chaos.points import Fault, Rate
 from tests.chaos.scenario import Run, Scenario, some_chunks
@@ -159,6 +159,22 @@ def deleted_while_running(farm: ChaosFarm, dice: random.Random) -> list[str]:
     return [job]
 
 
+def deleted_by_command(point: str) -> Run:
+    """Somebody deletes the job while a process is at work on it: nothing of it is left, whatever that still does."""
+
+    def run(farm: ChaosFarm, dice: random.Random) -> list[str]:
+        farm.points.arm(point, Fault("stop"))
+        job = farm.submit(some_chunks(dice))
+        pid = farm.met(point)
+        farm.client.operate("DELETE", f"/jobs/{job}", {"reason": "chaos"})
+        time.sleep(2 * LEASE * dice.random())
+        farm.signal([pid], signal.SIGCONT)
+        farm.wait("the end of the job's row", lambda: farm.state(job) == "None")
+        return []
+
+    return run
+
+
 def model_missing(farm: ChaosFarm, dice: random.Random) -> list[str]:
     """A slot's model is taken away under it: the job fails and says which; put back, it is requeued and ends well."""
     frames = farm.undisturbed(UPSCALE)
@@ -246,4 +262,10 @@ _PLAIN = tuple(
         ("delete while running", deleted_while_running),
     )
 )
-SCENARIOS = (*_PLAIN, Scenario("model missing", KIND, model_missing, frozenset({MODELS})))
+_DELETED_AT = ("after-claim", "mid-frame", "after-upload", "after-commit", "merge-after-upload")
+
+SCENARIOS = (
+    *_PLAIN,
+    *(Scenario(f"deleted at {point}", KIND, deleted_by_command(point)) for point in _DELETED_AT),
+    Scenario("model missing", KIND, model_missing, frozenset({MODELS})),
+)

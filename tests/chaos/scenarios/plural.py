@@ -9,12 +9,16 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 from sqlalchemy import text
 
+from farm.db.engine import Sessions, make_engine, make_sessions, transact
+from farm.errors import ErrorClass, StaleLeaseError
+from farm.jobs import Policy, Progress, Slot, fleet
 from farm.local.services import module_argv
+from farm.worker.control import Control
 from tests.chaos.harness import LEASE, ChaosError, ChaosFarm
 from tests.chaos.points import Fault
 from tests.chaos.scenario import Scenario, some_chunks
@@ -56,6 +60,45 @@ def many_workers(farm: ChaosFarm, dice: random.Random) -> list[str]:
         for job in jobs:
             farm.completed(job)
     return jobs
+
+
+LIGHT, CLAIMS_EACH = 100, 3
+
+
+def a_hundred_workers(farm: ChaosFarm, dice: random.Random) -> list[str]:
+    """A hundred more slots race for the tasks by the statements of a worker; each hands back what it got, thrice."""
+    assert farm.local.state is not None
+    engine = make_engine(farm.local.state.database_url, application="chaos-light", pool_size=15)
+    sessions = make_sessions(engine)
+    made = [farm.submit(some_chunks(dice)) for _ in range(3)]
+    with ThreadPoolExecutor(LIGHT) as pool:
+        seeds = [dice.randrange(1 << 30) for _ in range(LIGHT)]
+        held = [pool.submit(_light_worker, sessions, f"light-{n}", seed) for n, seed in enumerate(seeds)]
+        claims = sum(one.result() for one in held)
+    engine.dispose()
+    if not claims:
+        raise ChaosError("none of a hundred workers got a task")
+    for job in made:
+        farm.completed(job)
+    return made
+
+
+def _light_worker(sessions: Sessions, name: str, seed: int) -> int:
+    """Registers, claims, reports and hands back, and leaves. Returns how many tasks it had."""
+    dice, control, had = random.Random(seed), Control(sessions, Policy(lease_seconds=LEASE)), 0
+    slot = Slot(worker_id=name)
+    transact(sessions, lambda s: fleet.register(s, fleet.WorkerReport(id=name, name=name, slots=(slot,))))
+    for _ in range(CLAIMS_EACH):
+        time.sleep(0.5 * dice.random())
+        claim = control.claim(slot)
+        if claim is not None:
+            had += 1
+            control.heartbeat(claim.lease, Progress(frames_done=1))
+            time.sleep(0.2 * dice.random())
+            with suppress(StaleLeaseError):
+                control.fail(claim.lease, ErrorClass.INTERRUPTED, "It is only a light worker.")
+    transact(sessions, lambda s: fleet.leave(s, name, "It has seen enough."))
+    return had
 
 
 def caps(farm: ChaosFarm, dice: random.Random) -> list[str]:
@@ -104,6 +147,7 @@ SCENARIOS = tuple(
     Scenario(name, KIND, run)
     for name, run in (
         ("many workers", many_workers),
+        ("a hundred workers", a_hundred_workers),
         ("caps while slots die", caps),
         ("two mergers", two_mergers),
         ("one key at two APIs", one_key_at_two_apis),

@@ -110,6 +110,16 @@ def _named(name: str, run: Run, *needs: str) -> Scenario:
     return Scenario(name, KIND, run, frozenset(needs))
 
 
+def poisoned(farm: ChaosFarm, dice: random.Random) -> list[str]:
+    """A slot loses the context of its card, as an error of CUDA says: its process ends, another takes its place."""
+    farm.points.arm("mid-frame", Fault("poison"))
+    job = farm.submit(some_chunks(dice))
+    pid = farm.met("mid-frame")
+    farm.wait("another process", lambda: pid not in farm.slots() and len(farm.slots()) > 1)
+    farm.completed(job)
+    return [job]
+
+
 SCENARIOS = (
     *(_named(f"{act} at {point}", at_point(point, act)) for point in (*POINTS, *MERGE_POINTS) for act in ACTS),
     *(
@@ -126,5 +136,6 @@ SCENARIOS = (
     *(_named(f"kill {name}", signalled(pids, signal.SIGKILL)) for name, pids in PARTS.items()),
     *(_named(f"freeze {name}", frozen(pids)) for name, pids in PARTS.items() if name not in ("postgres", "slot")),
     _named("freeze postgres", frozen(all_of("postgres"))),
+    _named("a card's context is lost", poisoned),
     _named("drain worker", signalled(first_of("worker"), signal.SIGTERM)),
 )
