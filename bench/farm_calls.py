@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -30,14 +31,15 @@ _RUNNING = text("""
 def commands(url: str) -> dict[str, Goal]:
     """Cancel jobs, one after the other, each of which has a slot at work on one of 50 machines that listen."""
     sessions, taken = open_farm(url), list[float]()
-    with ExitStack() as stack, sessions() as session:
-        running = session.execute(_RUNNING, {"most": COMMANDS}).all()
+    running = transact(sessions, lambda session: session.execute(_RUNNING, {"most": COMMANDS}).all())
+    with ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(MACHINES)]
+        enders = stack.enter_context(ThreadPoolExecutor(MACHINES))
         machines = [Calls(folder) for folder in folders]
         for machine in machines:
             listener = Listener(make_engine(url, application="facefarm-bench", pool_size=1), machine.mark)
             listener.start()
-            stack.callback(listener.stop)
+            stack.callback(enders.submit, listener.stop)
             if not listener.listening.wait(30):
                 raise RuntimeError("a machine does not hear the database")
         for number, row in enumerate(running):

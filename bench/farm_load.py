@@ -27,7 +27,7 @@ Timed = tuple[list[float], float]
 """Of one client process: the seconds that each call took, and its processor seconds."""
 
 PAIRS = 4
-LINES = 8
+LINES = 2
 HELD = 50
 
 
