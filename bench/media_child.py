@@ -17,32 +17,25 @@ from typing import Any
 
 from farm.chunker.cut import CutChunk, PlateCutter
 from farm.chunker.shelve import Keys, stored_chunks
-from farm.faces.mapping import Mapping
-from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.track import AFTER, BEFORE
-from farm.inference.catalogue import Catalogue
-from farm.inference.session import Models
 from farm.media.deliverables import deliverable
 from farm.media.encoders import EncoderPlan, chunk_encoder
 from farm.media.facts import PlateFacts
 from farm.media.probe import probe
-from farm.media.reader import read_plate, read_segment
+from farm.media.reader import read_plate
 from farm.media.sandbox import probe_safely
 from farm.media.scan import scan_timeline
 from farm.media.timeline import Timeline
-from farm.media.writer import ChunkFacts, ChunkWriter
+from farm.media.whole import job_encoder
+from farm.media.writer import ChunkFacts, ChunkWriter, file_sha256
 from farm.merger.check import check_chunks
 from farm.merger.film import Film
 from farm.merger.join import ChunkFile
 from farm.merger.merge import merge, mux_film
 from farm.merger.verify import verify
-from farm.recipe import preset
 from farm.store.folder import FolderStore
 from farm.store.signing import UrlSigner
-from farm.worker.stages import Behind, ahead
 
-_AHEAD = 8
-"""Frames between two stages, as in the worker's render task."""
 _CHUNK_SECONDS = 20.0
 
 Answer = dict[str, Any]
@@ -110,7 +103,7 @@ def _chunks_of(folder: Path, frames: int, timeline: Timeline) -> list[ChunkFile]
     made = ChunkFacts.model_validate_json((folder / f"chunk-{frames}.json").read_text())
     chunks = []
     for first in range(0, len(timeline), frames):
-        path = folder / f"{frames}-{first}.nut"
+        path = folder / f"{frames}-{first}"
         if not path.exists():
             path.hardlink_to(folder / f"chunk-{frames}")
         last = first + frames
@@ -119,12 +112,17 @@ def _chunks_of(folder: Path, frames: int, timeline: Timeline) -> list[ChunkFile]
     return chunks
 
 
-def merge_chunks(plate: str, folder: str, out: str, frames: int, *, whole: bool, handles: int = 0) -> Answer:
+def merge_chunks(
+    plate: str, folder: str, out: str, frames: int, *, whole: bool, handles: int = 0, fetched: bool = False
+) -> Answer:
     """Check the chunks, hash, join and mux the film; `whole`: the merge as it is, which also decodes all of it again.
 
-    `handles` limits how many files may be open at a time, here and in ffmpeg.
+    `fetched`: the hashes are known from the fetch, as in the merge task, and only compared. `handles` limits how many
+    files may be open at a time, here and in ffmpeg.
     """
     film, chunks = _film(Path(plate), Path(folder), frames)
+    if fetched:
+        chunks = [chunk._replace(sha256=file_sha256(chunk.path)) for chunk in chunks]
     if handles:
         resource.setrlimit(resource.RLIMIT_NOFILE, (handles, handles))
     begun = time.perf_counter()
@@ -153,39 +151,8 @@ def _film(plate: Path, folder: Path, frames: int) -> tuple[Film, list[ChunkFile]
 
 
 def settings(plate: str, folder: str) -> Answer:
-    """The encoder options of `passthrough`, for the ffmpeg that it is compared with."""
-    return {"options": _encoder(probe(Path(plate))).options}
-
-
-def passthrough(plate: str, folder: str, out: str) -> Answer:
-    """A plate to the `h264` deliverable with nothing changed, in one slot: plan, cut, render each chunk, merge."""
-    path, work = Path(plate), Path(folder)
-    begun = time.perf_counter()
-    facts = probe_safely(path)
-    encoder = _encoder(facts)
-    cutter = PlateCutter(path, facts, work, target_seconds=_CHUNK_SECONDS)
-    cut = list(cutter.run())
-    timeline, chunks = cutter.timeline(), []
-    planned, cpu = time.perf_counter(), time.process_time()
-    with Models(Catalogue.load(), threads=_cores()) as models:
-        pipeline = FacePipeline(preset("passthrough"), Mapping(), {}, models, facts, threads=_cores())
-        for number, chunk in enumerate(cut):
-            first, last = chunk.range.first, chunk.range.last
-            target = work / f"rendered-{number}.nut"
-            frames = read_segment(chunk.segment.path, facts, timeline, first, last, threads=_cores())
-            with ChunkWriter(target, encoder, facts, timeline, first, last) as writer:
-                _render(pipeline.process(ahead(frames, _AHEAD), first, last), writer)
-                chunks.append(ChunkFile(target, writer.close()))
-    rendered, cpu = time.perf_counter(), time.process_time() - cpu
-    merge(path, facts, timeline, chunks, encoder, Path(out), threads=_cores())
-    ended = time.perf_counter()
-    return {"seconds": ended - begun, "render_seconds": rendered - planned, "render_cpu_seconds": cpu}
-
-
-def _render(frames: Iterator[Rendered], writer: ChunkWriter) -> None:
-    with Behind[Rendered](lambda rendered: writer.write(rendered.frame, rendered.mask), _AHEAD) as encoding:
-        for rendered in frames:
-            encoding.put(rendered)
+    """The encoder options of a job's `h264`, for the ffmpeg that it is compared with."""
+    return {"options": job_encoder("h264", probe(Path(plate)), max_bytes=None, hardware=False).options}
 
 
 TASKS: dict[str, Callable[..., Answer]] = {
@@ -194,7 +161,6 @@ TASKS: dict[str, Callable[..., Answer]] = {
     "merge": merge_chunks,
     "verify": verify_film,
     "settings": settings,
-    "passthrough": passthrough,
 }
 
 
