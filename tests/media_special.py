@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import av
 from av import Packet
 
-from tests.media_tools import ffmpeg
+from tests.media_tools import ffmpeg, picture
 from tests.paff import paff_stream
 
 
@@ -158,6 +158,24 @@ def _broken_sound(source: str) -> Special:
     return recipe
 
 
+# containers that break in the middle
+
+
+def _broken(frames: int, good: int) -> Special:
+    """An APNG of `frames` pictures in which no chunk can be read behind picture `good`."""
+
+    def recipe(factory: Factory, path: Path) -> None:
+        source = [*picture("32x18", rate="50", seconds=frames / 50), "-f", "apng", "-plays", "0"]
+        data = bytearray(factory.make_custom(".apng", *source).read_bytes())
+        at = -1
+        for _ in range(good + 1):
+            at = data.index(b"fcTL", at + 1)
+        data[at - 4 :] = b"\xff" * len(data[at - 4 :])
+        path.write_bytes(data)
+
+    return recipe
+
+
 # HEVC's dynamic metadata
 
 
@@ -254,6 +272,8 @@ SPECIAL: dict[str, Special] = {
     "h264_clock_gap.ts": _clock_gap,
     "broken_sound.mp4": _broken_sound("h264_audio.mp4"),
     "broken_sound.ts": _broken_sound("h264.ts"),
+    "broken.apng": _broken(50, 20),
+    "broken_late.apng": _broken(500, 450),
     "hevc_hdr10_plus.mp4": _with_units(hdr10_plus_unit(), b"", b""),
     "hevc_dolby_vision.mp4": _with_units(b"", dolby_vision_unit(), _DOLBY_BOX),
 }

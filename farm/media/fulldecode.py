@@ -98,8 +98,7 @@ def _decode_all(path: Path, facts: PlateFacts, *, exacting: bool = False) -> tup
                 if found != shape:
                     raise _another_picture(shape, found, len(seen.shown), seen.stamps[item.ordinal], facts)
                 seen.shown.append(_Shown(item.ordinal, item.trigger, item.picture.is_corrupt))
-        if reader.broke_at is not None:
-            raise _breaks_off(reader.broke_at, seen, facts)
+        reader.require_whole()
     return seen, log
 
 
@@ -112,16 +111,6 @@ def _check_splice(unroller: Unroller, facts: PlateFacts) -> None:
         f"The plate's clock starts anew, at {seconds:.3f} s: it is spliced, and its sound would slip.",
         where=f"the plate's frame {frame}",
         do="Rewrap it with one clock first, or cut it in two at this frame.",
-    )
-
-
-def _breaks_off(byte: int, seen: _Seen, facts: PlateFacts) -> InputError:
-    known = [stamp.pts for stamp in seen.stamps if stamp.pts is not None]
-    seconds = float(max(known) * facts.video.time_base) if known else 0.0
-    return InputError(
-        f"The container cannot be read after byte {byte}, at {seconds:.3f} s.",
-        where="the plate",
-        do="Copy or upload it again; if it is all that is left of the film, rewrap what plays.",
     )
 
 

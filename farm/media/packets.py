@@ -26,7 +26,8 @@ class PacketReader:
     Attributes
     ----------
     setup: what a decoder of these packets must be told.
-    broke_at: the byte offset after which the container could not be read, None where the end was reached.
+    broke_at: the byte offset behind the last packet before the container could not be read; None where its end was
+        reached.
     """
 
     def __init__(self, container: InputContainer, stream: VideoStream) -> None:
@@ -35,6 +36,7 @@ class PacketReader:
         self.time_base = time_base_of(stream)
         self.setup = DecoderSetup.of(stream.codec_context)
         self.broke_at: int | None = None
+        self._shown_until = 0
 
     def __iter__(self) -> Iterator[tuple[int, Packet[Any]]]:
         """(ordinal, packet as the demuxer gave it); ends early, with `broke_at` set, where the file is broken."""
@@ -49,7 +51,9 @@ class PacketReader:
                         where=f"the plate at byte {packet.pos or position}",
                         do="The file is damaged; copy it again.",
                     )
-                position = packet.pos or position
+                position = position if packet.pos is None else packet.pos + packet.size
+                if packet.pts is not None:
+                    self._shown_until = max(self._shown_until, packet.pts + (packet.duration or 0))
                 yield ordinal, packet
                 ordinal += 1
         except (av.error.ExitError, av.error.TimeoutError) as error:
@@ -60,6 +64,11 @@ class PacketReader:
             ) from error
         except av.error.FFmpegError:
             self.broke_at = position
+
+    def require_whole(self) -> None:
+        """InputError, with byte and time, where the container could not be read to its end."""
+        if self.broke_at is not None:
+            raise breaks_off(self.broke_at, float(self._shown_until * self.time_base))
 
     def coded(self) -> Iterator[CodedPacket]:
         """The same packets as plain data."""
@@ -72,6 +81,15 @@ class PacketReader:
             stamps.append(Stamp(packet.pts, packet.dts, packet.duration or 0))
             packet.pts = packet.dts = ordinal
             yield packet
+
+
+def breaks_off(byte: int, seconds: float, where: str = "the plate") -> InputError:
+    """What is said of a container that cannot be read behind `byte`, which is at `seconds` of the picture's clock."""
+    return InputError(
+        f"The container cannot be read after byte {byte}, at {seconds:.3f} s.",
+        where=where,
+        do="Copy or upload it again; if it is all that is left of the film, rewrap what plays.",
+    )
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from farm.media.container import container_of, open_container, picture_stream, t
 from farm.media.facts import ColourFacts, PlateFacts, StreamFacts, VideoFacts
 from farm.media.firstframe import FirstFrame, first_frame, stream_side_data
 from farm.media.names import FIELD_ORDERS, MATRICES, PRIMARIES, RANGES, TRANSFERS, name_of
+from farm.media.packets import open_packets
 from farm.media.planes import is_full_range_format, planar_format
 from farm.media.structure import structure_warnings
 from farm.media.warnings import HeadPacket, warnings_for
@@ -50,7 +52,7 @@ def probe(path: Path) -> PlateFacts:
             metadata=dict(container.metadata),
             frames=stream.frames or None,
         )
-    head = _head(path, stream_index=video.stream_index)
+    head = _head(path, facts)
     warnings = (*structure_warnings(path, facts.container), *warnings_for(facts, head))
     return facts.model_copy(update={"warnings": warnings})
 
@@ -175,23 +177,12 @@ def _stream_facts(stream: Stream) -> StreamFacts:
     )
 
 
-def _head(path: Path, *, stream_index: int) -> list[HeadPacket]:
-    """The first packets' clocks, for the warnings that depend on them."""
-    found: list[HeadPacket] = []
-    with open_container(path) as container:
-        stream = picture_stream(container, stream_index)
-        for packet in container.demux(stream):
-            if packet.size:
-                found.append(
-                    HeadPacket(
-                        packet.pts,
-                        packet.dts,
-                        packet.duration or 0,
-                        packet.is_keyframe,
-                        packet.is_discard,
-                        packet.is_corrupt,
-                    )
-                )
-            if len(found) >= _HEAD_PACKETS:
-                break
+def _head(path: Path, facts: PlateFacts) -> list[HeadPacket]:
+    """The first packets' clocks, for the warnings that depend on them. InputError where the container breaks there."""
+    with open_packets(path, facts) as reader:
+        found = [
+            HeadPacket(p.pts, p.dts, p.duration or 0, p.is_keyframe, p.is_discard, p.is_corrupt)
+            for _, p in islice(reader, _HEAD_PACKETS)
+        ]
+        reader.require_whole()
     return found

@@ -53,6 +53,7 @@ def test_frames_that_do_not_decode_repeat_the_one_before_and_are_listed(
     [
         ("h264_resized.ts", "frame 24, at 2.400 s: The picture becomes 320×180"),
         ("h264_stepped.ts", "frame 48: The plate's clock starts anew"),
+        ("broken_late.apng", ", at 8.980 s."),
     ],
 )
 def test_a_plate_that_cannot_be_one_film_fails_while_planned(
@@ -63,9 +64,13 @@ def test_a_plate_that_cannot_be_one_film_fails_while_planned(
     assert reason in job.reason
 
 
-def test_a_plate_that_cannot_be_read_makes_no_job(farm: Farm, media: MediaFactory) -> None:
-    with pytest.raises(FarmError):
-        passed_through(farm, media.make("truncated.mp4"), "ffv1")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("truncated.mp4", "moov"), ("broken.apng", r"cannot be read after byte [1-9]\d+, at 0\.380 s")],
+)
+def test_a_plate_that_cannot_be_read_makes_no_job(farm: Farm, media: MediaFactory, name: str, reason: str) -> None:
+    with pytest.raises(FarmError, match=reason):
+        passed_through(farm, media.make(name), "ffv1")
 
 
 def test_an_edit_list_that_players_follow_otherwise_is_said_by_the_job(

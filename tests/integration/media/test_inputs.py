@@ -12,6 +12,7 @@ from farm.errors import InputError
 from farm.media.deliverables import deliverable
 from farm.media.probe import probe
 from farm.media.reader import read_plate
+from farm.media.sandbox import probe_safely
 from farm.media.scan import scan_timeline
 from farm.media.shape import ShapeWatch
 from farm.merger.carry import losses
@@ -62,6 +63,32 @@ def test_a_picture_that_changes_its_size_is_refused_when_planned(media: MediaFac
     path = media.make("h264_resized.ts")
     with pytest.raises(InputError, match=r"frame 24, at 2\.400 s: The picture becomes 320×180 .* 160×90"):
         scan_timeline(path, probe(path))
+
+
+def test_a_container_that_breaks_early_is_refused_by_the_probe_with_byte_and_time(media: MediaFactory) -> None:
+    path = media.make("broken.apng")
+    with pytest.raises(InputError, match=r"cannot be read after byte \d+, at 0\.380 s\.") as caught:
+        probe_safely(path)
+    assert 0 <= _broken_at(path) - _named(caught.value) < PICTURE
+
+
+def test_a_container_that_breaks_behind_what_the_probe_reads_is_refused_when_planned(media: MediaFactory) -> None:
+    path = media.make("broken_late.apng")
+    with pytest.raises(InputError, match=r"cannot be read after byte \d+, at 8\.980 s\.") as caught:
+        scan_timeline(path, probe_safely(path))
+    assert 0 <= _broken_at(path) - _named(caught.value) < PICTURE
+
+
+PICTURE = 100
+"""More bytes than one picture of the clip: FFmpeg looks at a chunk ahead of the one that it gives."""
+
+
+def _broken_at(path: Path) -> int:
+    return len(path.read_bytes().rstrip(b"\xff"))
+
+
+def _named(error: InputError) -> int:
+    return int(error.what.split("byte ")[1].split(",")[0])
 
 
 SIZED = [
