@@ -18,6 +18,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.errors import FarmError
+
 _FRAGMENT_BYTES = 4_000_000
 _POURED = 1 << 20
 _BASE_IS_MOOF = 0x020000
@@ -118,5 +120,9 @@ def _pour(source: int, begin: int, count: int, pipe: IO[bytes]) -> None:
         else:
             moved = pipe.write(os.pread(source, min(count, _POURED), begin))
         if not moved:
-            raise EOFError("the file became shorter while it was read")
+            raise FarmError(
+                "A chunk's file became shorter while it was read.",
+                where="merge",
+                do="Check the scratch disk; merge again.",
+            )
         begin, count = begin + moved, count - moved
