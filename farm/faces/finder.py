@@ -33,8 +33,8 @@ class DetectSettings(BaseModel):
         detector's square is too coarse for them; None: as small as one look at the whole picture finds (16 pixels in
         640, 48 in 1920). Each tile costs as much as the whole picture: 16 at 1080p costs nine times as much.
     min_score: of a face, None for the detector's own.
-    turned: "auto" looks at turned pictures where nothing certain stands upright; "always" looks four times at each, for
-        plates in which some faces stand and others lie; "never" looks once.
+    turned: "auto" looks at turned pictures where nothing certain stands upright; "always" looks eight times at each,
+        for plates in which some faces stand and others lie, and for small faces that lean; "never" looks once.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

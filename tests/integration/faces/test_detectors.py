@@ -79,6 +79,23 @@ def test_a_face_is_the_same_person_at_every_angle(models: Models, name: str, tur
     assert likeness > 0.9
 
 
+@pytest.mark.parametrize("name", ["astronaut", "grace_hopper"])
+def test_small_faces_that_lean_are_found_where_a_recipe_asks_for_them(models: Models, name: str) -> None:
+    """Of 20 pixels, at 45° and its like, where quarters of a turn alone find none of them."""
+    plate = facts(640, 480)
+    finders = {
+        turned: Analyst(models, plate, detector=DetectorSpec(settings={"turned": turned}), hands=False, skin=False)
+        for turned in ("auto", "always")
+    }
+    found = dict.fromkeys(finders, 0)
+    for turn in (45, 135, 225, 315):
+        frame = frame_of(placed(portrait(name), models, 20, (320, 240), (480, 640), turn))
+        for turned, analyst in finders.items():
+            faces = analyst.look(frame).faces
+            found[turned] += [bool(np.hypot(*(face.centre - (320, 240))) < 10) for face in faces] == [True]
+    assert found["always"] == 4 > found["auto"]
+
+
 def test_faces_of_sixteen_pixels_are_found_in_a_large_picture_where_a_recipe_asks_for_them(models: Models) -> None:
     shape = (1080, 1920)
     whole = np.full((*shape, 3), 90, np.uint8)

@@ -30,7 +30,8 @@ class Marks:
                 size += 1
             first = (y == 0 or picture[y - 1, x, 0] != 255) and (x == 0 or picture[y, x - 1, 0] != 255)
             follows = x + size < picture.shape[1] and picture[y, x + size, 0] == 128
-            if first and follows and size * 640 / side >= 16:
+            square = bool((picture[y : y + size, x : x + size, 0] == 255).all())  # one that leans is none
+            if first and follows and square and size * 640 / side >= 16:
                 box = np.array([x, y, x + size, y + size], np.float64)
                 found.append(Detection(box, np.tile(box[:2], (5, 1)), 0.95))
         return found
