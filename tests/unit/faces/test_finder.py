@@ -30,7 +30,9 @@ class Marks:
                 size += 1
             first = (y == 0 or picture[y - 1, x, 0] != 255) and (x == 0 or picture[y, x - 1, 0] != 255)
             follows = x + size < picture.shape[1] and picture[y, x + size, 0] == 128
-            square = bool((picture[y : y + size, x : x + size, 0] == 255).all())  # one that leans is none
+            beyond = [picture[max(0, y - 1), x : x + size, 0], picture[y : y + size, max(0, x - 1), 0]]
+            whole = bool((picture[y : y + size, x : x + size, 0] == 255).all())
+            square = whole and not any((edge == 255).any() for edge in beyond)  # a mark that leans is none
             if first and follows and square and size * 640 / side >= 16:
                 box = np.array([x, y, x + size, y + size], np.float64)
                 found.append(Detection(box, np.tile(box[:2], (5, 1)), 0.95))
