@@ -12,7 +12,7 @@ import click
 
 from farm.cli.connect import running_farm
 from farm.cli.files import check_input, check_output, replacing
-from farm.cli.output import print_json, print_table, talk
+from farm.cli.output import json_option, print_found, print_json, print_table, talk
 from farm.cli.probe import probe_named
 from farm.cli.who import mapping_request, saying_who
 from farm.errors import InputError
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from farm.media.facts import PlateFacts
     from farm.media.timeline import Timeline
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.command()
 @click.argument("plate", type=click.Path(path_type=Path), required=False)
@@ -33,7 +31,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     "-o", "--output", type=click.Path(path_type=Path), metavar="SHEET.png",
     help="The contact sheet; the JSON goes beside it. By default PLATE.cast.png in this folder.",
 )  # fmt: skip
-@_json
+@json_option
 def cast(plate: Path | None, job_id: str | None, output: Path | None, as_json: bool) -> None:
     """Find the people of PLATE: a contact sheet (PNG) and the same as JSON, with ids that --map takes.
 
@@ -68,7 +66,7 @@ def cast(plate: Path | None, job_id: str | None, output: Path | None, as_json: b
 @click.argument("job_id")
 @click.argument("into")
 @click.argument("others", nargs=-1, required=True)
-@_json
+@json_option
 def cast_merge(job_id: str, into: str, others: tuple[str, ...], as_json: bool) -> None:
     """Say that OTHERS are the same person as INTO, in a job that waits for its mapping."""
     _edit(job_id, "merge", {"into": into, "others": others}, as_json=as_json)
@@ -78,7 +76,7 @@ def cast_merge(job_id: str, into: str, others: tuple[str, ...], as_json: bool) -
 @click.argument("job_id")
 @click.argument("member")
 @click.argument("appearances", nargs=-1, required=True, type=click.IntRange(1))
-@_json
+@json_option
 def cast_split(job_id: str, member: str, appearances: tuple[int, ...], as_json: bool) -> None:
     """Say that APPEARANCES (numbers on the contact sheet) of MEMBER are somebody else."""
     _edit(job_id, "split", {"member": member, "appearances": appearances}, as_json=as_json)
@@ -88,7 +86,7 @@ def cast_split(job_id: str, member: str, appearances: tuple[int, ...], as_json: 
 @click.argument("job_id")
 @click.option("--replace", metavar="LABEL=NAME", help="Replace the person of the pictures LABEL by the identity NAME.")
 @saying_who
-@_json
+@json_option
 def choose(
     job_id: str,
     replace: str | None,
@@ -115,15 +113,12 @@ def choose(
             first=labels[0] if labels else "",
         )
         found = client.choose_mapping(job_id, request or {})
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(found.state)
+    print_found(found, found.state, as_json=as_json)
 
 
 @click.command()
 @click.argument("job_id")
-@_json
+@json_option
 def report(job_id: str, as_json: bool) -> None:
     """Say what became of each person's face in a job: frames found, changed and kept, why, and at which times."""
     with running_farm() as client:

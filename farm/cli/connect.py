@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from farm.cli.output import talk
 from farm.client import Client
@@ -95,3 +96,9 @@ def _sweep(shelf: Path) -> None:
     for home in shelf.iterdir():
         if Home(home).holder() is None:
             shutil.rmtree(home, ignore_errors=True)
+
+
+def operate(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    """One operation of a running farm (`Client.operate`); its answer as plain data."""
+    with running_farm() as client:
+        return client.operate(method, path, body)

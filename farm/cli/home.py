@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from farm.api.guard import check_exposure
-from farm.cli.output import print_json, talk
+from farm.cli.output import json_option, print_json, talk
 from farm.local.farm import LocalFarm
 from farm.local.home import FarmState
 from farm.settings import load_settings
@@ -35,7 +35,7 @@ def up(detach: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def down(as_json: bool) -> None:
     """Stop the embedded farm in FARM_HOME. What it holds stays."""
     stopped = LocalFarm(settings=load_settings()).down()

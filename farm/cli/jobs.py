@@ -12,7 +12,9 @@ from farm.cli.connect import running_farm
 from farm.cli.files import check_output, replacing
 from farm.cli.output import (
     bytes_in_words,
+    json_option,
     print_facts,
+    print_found,
     print_json,
     print_json_line,
     print_table,
@@ -22,13 +24,11 @@ from farm.cli.output import (
 from farm.cli.progress import follow, numbers, require_completed, shown
 from farm.errors import InputError
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.command()
 @click.option("--state", help="Only jobs in this state; `open` and `final` are groups of states.")
 @click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
-@_json
+@json_option
 def jobs(state: str | None, limit: int, as_json: bool) -> None:
     """List the latest jobs."""
     with running_farm() as client:
@@ -44,7 +44,7 @@ def jobs(state: str | None, limit: int, as_json: bool) -> None:
 
 @click.command()
 @click.argument("name")
-@_json
+@json_option
 def batch(name: str, as_json: bool) -> None:
     """Say how far the jobs of a batch are, as one."""
     with running_farm() as client:
@@ -68,7 +68,7 @@ def batch(name: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("job_id")
-@_json
+@json_option
 def job(job_id: str, as_json: bool) -> None:
     """Say everything about one job."""
     with running_farm() as client:
@@ -103,22 +103,19 @@ def watch(job_id: str, as_json: bool) -> None:
 @click.command()
 @click.argument("job_id")
 @click.option("--reason", default="", help="Kept with the job.")
-@_json
+@json_option
 def cancel(job_id: str, reason: str, as_json: bool) -> None:
     """Stop a job for good."""
     with running_farm() as client:
         found = client.command(job_id, "cancel", reason)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(found.state)
+    print_found(found, found.state, as_json=as_json)
 
 
 @click.command()
 @click.argument("job_id")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; by default its own name.")
 @click.option("--deliverable", help="Which one, where the job has several.")
-@_json
+@json_option
 def download(job_id: str, output: Path | None, deliverable: str | None, as_json: bool) -> None:
     """Fetch a finished job's deliverable."""
     with running_farm() as client:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from farm.cli.connect import running_farm
-from farm.cli.output import print_json, print_table
+from farm.cli.output import json_option, print_json, print_table
 from farm.client import Client
 from farm.errors import NotFoundError
 
@@ -23,7 +23,7 @@ POLL_SECONDS = 1.0
 @click.option("--attempt", "attempt_id", help="This attempt; by default the latest that failed, else the latest.")
 @click.option("--list", "only_list", is_flag=True, help="List the attempts instead.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the attempt has ended.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def logs(
     job_id: str,
     chunk: int | None,

@@ -9,54 +9,41 @@ from typing import Any
 import click
 
 from farm.cli.ask import settings_of
-from farm.cli.connect import running_farm
-from farm.cli.output import print_facts, print_json, print_table
+from farm.cli.connect import operate
+from farm.cli.output import json_option, print_facts, print_found, print_json, print_table
 from farm.errors import InputError
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _reason = click.option("--reason", default="", help="Kept with the job.")
 
 
-def _operate(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    with running_farm() as client:
-        return client.operate(method, path, body)
-
-
-def _say(found: Any, words: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(words)
-
-
 @click.command()
 @click.argument("job_id")
 @_reason
-@_json
+@json_option
 def delete(job_id: str, reason: str, as_json: bool) -> None:
     """Delete a job with all that is stored of it; one that has not ended is cancelled first."""
-    found = _operate("DELETE", f"/jobs/{job_id}", {"reason": reason})
-    _say(found, f"{found['state']}, being deleted", as_json=as_json)
+    found = operate("DELETE", f"/jobs/{job_id}", {"reason": reason})
+    print_found(found, f"{found['state']}, being deleted", as_json=as_json)
 
 
 @click.command()
 @click.argument("job_id")
 @_reason
-@_json
+@json_option
 def pause(job_id: str, reason: str, as_json: bool) -> None:
     """Hold a job: running chunks are handed back, what is rendered stays."""
-    found = _operate("POST", f"/jobs/{job_id}/pause", {"reason": reason})
-    _say(found, found["state"], as_json=as_json)
+    found = operate("POST", f"/jobs/{job_id}/pause", {"reason": reason})
+    print_found(found, found["state"], as_json=as_json)
 
 
 @click.command()
 @click.argument("job_id")
 @_reason
-@_json
+@json_option
 def resume(job_id: str, reason: str, as_json: bool) -> None:
     """Let a paused job go on where it was."""
-    found = _operate("POST", f"/jobs/{job_id}/resume", {"reason": reason})
-    _say(found, found["state"], as_json=as_json)
+    found = operate("POST", f"/jobs/{job_id}/resume", {"reason": reason})
+    print_found(found, found["state"], as_json=as_json)
 
 
 @click.command()
@@ -66,7 +53,7 @@ def resume(job_id: str, reason: str, as_json: bool) -> None:
 @click.option("--recipe", help="An ended job with this recipe; only what changes is rendered again.")
 @click.option("--set", "changes", multiple=True, metavar="KIND.NAME=VALUE", help="A setting of that recipe, as JSON.")
 @_reason
-@_json
+@json_option
 def requeue(
     job_id: str,
     everything: bool,
@@ -88,36 +75,36 @@ def requeue(
         body["what"] = "job" if everything else "failed" if chunk is None else chunk
     else:
         body |= {"recipe": recipe, "settings": settings_of(changes)}
-    found = _operate("POST", f"/jobs/{job_id}/requeue", body)
-    _say(found, found["state"], as_json=as_json)
+    found = operate("POST", f"/jobs/{job_id}/requeue", body)
+    print_found(found, found["state"], as_json=as_json)
 
 
 @click.command()
 @click.argument("job_id")
 @click.argument("chunk", type=click.IntRange(0))
 @click.option("--reason", required=True, help="Why the plate's own frames will do; kept with the job.")
-@_json
+@json_option
 def accept(job_id: str, chunk: int, reason: str, as_json: bool) -> None:
     """Let a failed chunk show the plate's own frames."""
-    found = _operate("POST", f"/jobs/{job_id}/chunks/{chunk}/accept", {"reason": reason})
-    _say(found, found["state"], as_json=as_json)
+    found = operate("POST", f"/jobs/{job_id}/chunks/{chunk}/accept", {"reason": reason})
+    print_found(found, found["state"], as_json=as_json)
 
 
 @click.command()
 @click.argument("job_id")
 @click.argument("number", type=click.IntRange(0, 100))
-@_json
+@json_option
 def priority(job_id: str, number: int, as_json: bool) -> None:
     """Change a job's priority (0 to 100, higher goes first), at once."""
-    found = _operate("POST", f"/jobs/{job_id}/priority", {"priority": number})
-    _say(found, str(found["priority"]), as_json=as_json)
+    found = operate("POST", f"/jobs/{job_id}/priority", {"priority": number})
+    print_found(found, str(found["priority"]), as_json=as_json)
 
 
 @click.command()
 @click.argument("job_id", required=False)
 @click.option("--chunk", type=click.IntRange(0), help="Ask for this chunk of the job.")
 @click.option("--worker", "worker_id", help="Ask for a worker instead.")
-@_json
+@json_option
 def why(job_id: str | None, chunk: int | None, worker_id: str | None, as_json: bool) -> None:
     """Say in one sentence why a job, a chunk or a worker is where it is."""
     if (job_id is None) == (worker_id is None):
@@ -125,8 +112,8 @@ def why(job_id: str | None, chunk: int | None, worker_id: str | None, as_json: b
     path = f"/workers/{worker_id}" if job_id is None else f"/jobs/{job_id}"
     if job_id is not None and chunk is not None:
         path += f"/chunks/{chunk}"
-    found = _operate("GET", f"{path}/why")
-    _say(found, found["why"], as_json=as_json)
+    found = operate("GET", f"{path}/why")
+    print_found(found, found["why"], as_json=as_json)
 
 
 @click.group(invoke_without_command=True)
@@ -187,10 +174,10 @@ def _add_state(name: str, state: str, words: str) -> None:
     @click.argument("worker_id")
     @click.option("--now", is_flag=True, help="Also hand back the tasks that it has.")
     @_reason
-    @_json
+    @json_option
     def ask(worker_id: str, now: bool, reason: str, as_json: bool) -> None:
-        found = _operate("POST", f"/workers/{worker_id}/state", {"state": state, "now": now, "reason": reason})
-        _say(found, f"asked: {state}", as_json=as_json)
+        found = operate("POST", f"/workers/{worker_id}/state", {"state": state, "now": now, "reason": reason})
+        print_found(found, f"asked: {state}", as_json=as_json)
 
 
 _add_state("sleep", "asleep", "Let a worker claim nothing more until it is woken.")
@@ -202,18 +189,18 @@ _add_state("leave", "offline", "Let a worker end once its tasks have ended.")
 @worker.command()
 @click.argument("worker_id")
 @click.option("--job", "job_id", help="For this job only.")
-@_json
+@json_option
 def forgive(worker_id: str, job_id: str | None, as_json: bool) -> None:
     """Let a worker take the tasks again for which it was blocked."""
-    found = _operate("POST", f"/workers/{worker_id}/forgive", {"job_id": job_id})
-    _say(found, f"{found['count']} blocks lifted", as_json=as_json)
+    found = operate("POST", f"/workers/{worker_id}/forgive", {"job_id": job_id})
+    print_found(found, f"{found['count']} blocks lifted", as_json=as_json)
 
 
 @click.command()
-@_json
+@json_option
 def projects(as_json: bool) -> None:
     """List the projects: weight, cap, budget, use."""
-    found = _operate("GET", "/projects")
+    found = operate("GET", "/projects")
     if as_json:
         print_json(found)
         return
@@ -231,7 +218,7 @@ def projects(as_json: bool) -> None:
 @click.option("--budget", type=float, help="GPU seconds that it may use; -1: no budget.")
 @click.option("--budget-money", type=float, help="Money that it may use, by its workers' rates; -1: no such budget.")
 @click.option("--on-budget", type=click.Choice(["warn", "stop", "cancel"]), help="What happens when it is used up.")
-@_json
+@json_option
 def project(
     name: str,
     weight: float | None,
@@ -250,7 +237,7 @@ def project(
         "budget_action": on_budget,
     }
     body = {key: None if value == -1 else value for key, value in given.items() if value is not None}
-    found = _operate("POST", f"/projects/{name}", body)
+    found = operate("POST", f"/projects/{name}", body)
     if as_json:
         print_json(found)
     else:
@@ -263,10 +250,10 @@ def webhooks() -> None:
 
 
 @webhooks.command("list")
-@_json
+@json_option
 def list_webhooks(as_json: bool) -> None:
     """List the webhooks, without their secrets."""
-    found = _operate("GET", "/webhooks")
+    found = operate("GET", "/webhooks")
     if as_json:
         print_json(found)
     else:
@@ -278,26 +265,26 @@ def list_webhooks(as_json: bool) -> None:
 @click.option("--project", "name", default="default", show_default=True)
 @click.option("--kind", "kinds", multiple=True, help="Such as job.state; again for more; none: all.")
 @click.option("--secret", envvar="FARM_WEBHOOK_SECRET", required=True, help="Signs the deliveries; 16 characters.")
-@_json
+@json_option
 def add_webhook(url: str, name: str, kinds: tuple[str, ...], secret: str, as_json: bool) -> None:
     """Tell URL of a project's events from now on."""
-    found = _operate("POST", "/webhooks", {"url": url, "project": name, "kinds": list(kinds), "secret": secret})
-    _say(found, found["id"], as_json=as_json)
+    found = operate("POST", "/webhooks", {"url": url, "project": name, "kinds": list(kinds), "secret": secret})
+    print_found(found, found["id"], as_json=as_json)
 
 
 @webhooks.command("remove")
 @click.argument("webhook_id")
-@_json
+@json_option
 def remove_webhook(webhook_id: str, as_json: bool) -> None:
     """Forget a webhook."""
-    _say(_operate("DELETE", f"/webhooks/{webhook_id}"), "removed", as_json=as_json)
+    print_found(operate("DELETE", f"/webhooks/{webhook_id}"), "removed", as_json=as_json)
 
 
 @webhooks.command("replay")
 @click.argument("webhook_id")
 @click.option("--after-event", type=click.IntRange(0), default=0, show_default=True)
-@_json
+@json_option
 def replay(webhook_id: str, after_event: int, as_json: bool) -> None:
     """Deliver the events above --after-event again."""
-    found = _operate("POST", f"/webhooks/{webhook_id}/replay", {"after_event": after_event})
-    _say(found, f"{found['count']} deliveries", as_json=as_json)
+    found = operate("POST", f"/webhooks/{webhook_id}/replay", {"after_event": after_event})
+    print_found(found, f"{found['count']} deliveries", as_json=as_json)

@@ -13,6 +13,8 @@ from rich.table import Table
 
 talk = Console(stderr=True, highlight=False, soft_wrap=True)
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 STATE_STYLES = {
     "completed": "green",
     "done": "green",
@@ -32,6 +34,14 @@ def print_json(data: Any) -> None:
 
 def print_json_line(data: Any) -> None:
     click.echo(json.dumps(_plain(data), ensure_ascii=False))
+
+
+def print_found(found: Any, words: str, *, as_json: bool) -> None:
+    """What the farm answered: all of it as JSON, or the few words that a person needs."""
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(words)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -6,14 +6,14 @@ from dataclasses import asdict
 
 import click
 
-from farm.cli.output import bytes_in_words, print_json, print_table
+from farm.cli.output import bytes_in_words, json_option, print_json, print_table
 from farm.errors import InputError
 from farm.settings import load_settings
 
 
 @click.command()
 @click.option("--apply", "apply_now", is_flag=True, help="Remove it now instead of only saying what is due.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def retention(apply_now: bool, as_json: bool) -> None:
     """Say which objects of ended jobs are due to be removed (a dry run), or remove them.
 

@@ -7,16 +7,14 @@ from typing import Any
 
 import click
 
-from farm.cli.connect import running_farm
-from farm.cli.output import print_json, print_table
+from farm.cli.connect import operate, running_farm
+from farm.cli.output import json_option, print_found, print_json, print_table
 from farm.errors import InputError
 from farm.jobs.schedules import DAYS
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.group(invoke_without_command=True)
-@_json
+@json_option
 @click.pass_context
 def workers(ctx: click.Context, as_json: bool) -> None:
     """List the workers and what they do; give them keys and hours."""
@@ -39,44 +37,33 @@ def workers(ctx: click.Context, as_json: bool) -> None:
     )
 
 
-def _operate(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    with running_farm() as client:
-        return client.operate(method, path, body)
-
-
 @workers.command()
 @click.argument("name")
 @click.option("--worker", "worker_id", help="The one worker that may use the key; by default any.")
-@_json
+@json_option
 def register(name: str, worker_id: str | None, as_json: bool) -> None:
     """Make a key called NAME and print its secret, this once.
 
     Give it to the workers as FARM_WORKER_SECRET. From the first key on, a worker without one is refused.
     """
-    found = _operate("POST", "/worker-keys", {"name": name, "worker_id": worker_id})
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(found["secret"])
+    found = operate("POST", "/worker-keys", {"name": name, "worker_id": worker_id})
+    print_found(found, found["secret"], as_json=as_json)
 
 
 @workers.command()
 @click.argument("name")
-@_json
+@json_option
 def revoke(name: str, as_json: bool) -> None:
     """End the key called NAME: its workers hand back what they have and end."""
-    found = _operate("DELETE", f"/worker-keys/{name}")
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"revoked; {found['count']} workers used it")
+    found = operate("DELETE", f"/worker-keys/{name}")
+    print_found(found, f"revoked; {found['count']} workers used it", as_json=as_json)
 
 
 @workers.command("keys")
-@_json
+@json_option
 def list_keys(as_json: bool) -> None:
     """List the keys, without their secrets."""
-    found = _operate("GET", "/worker-keys")
+    found = operate("GET", "/worker-keys")
     if as_json:
         print_json(found)
         return
@@ -90,13 +77,13 @@ def list_keys(as_json: bool) -> None:
 @click.option("--zone", default="UTC", show_default=True, help="Time zone, such as Europe/Berlin.")
 @click.option("--awake", multiple=True, metavar="'DAYS HH:MM-HH:MM'", help="Such as 'mon-fri 20:00-08:00'; repeatable.")
 @click.option("--clear", is_flag=True, help="Awake at all hours again.")
-@_json
+@json_option
 def schedule(
     worker_id: str | None, tag: str | None, zone: str, awake: tuple[str, ...], clear: bool, as_json: bool
 ) -> None:
     """Say when a worker or a pool is awake; without --worker and --tag, list the schedules."""
     if worker_id is None and tag is None:
-        _print_schedules(_operate("GET", "/schedules"), as_json=as_json)
+        _print_schedules(operate("GET", "/schedules"), as_json=as_json)
         return
     if worker_id is not None and tag is not None:
         raise InputError("A schedule is for one of them.", where="--tag", do="Give --worker or --tag.")
@@ -104,11 +91,11 @@ def schedule(
         raise InputError("It was not said when it is awake.", where="--awake", do="Give --awake, or --clear.")
     target = f"worker:{worker_id}" if worker_id is not None else f"tag:{tag}"
     if clear:
-        _operate("DELETE", f"/schedules/{target}")
+        operate("DELETE", f"/schedules/{target}")
     else:
         windows = [window_of(text) for text in awake]
-        _operate("POST", "/schedules", {"target": target, "zone": zone, "windows": windows})
-    _print_schedules(_operate("GET", "/schedules"), as_json=as_json)
+        operate("POST", "/schedules", {"target": target, "zone": zone, "windows": windows})
+    _print_schedules(operate("GET", "/schedules"), as_json=as_json)
 
 
 def _print_schedules(found: dict[str, Any], *, as_json: bool) -> None:

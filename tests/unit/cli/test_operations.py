@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from farm.cli import operations, workers
+from farm.cli import connect, workers
 from farm.cli.program import farm
 from farm.errors import InputError
 
@@ -42,7 +42,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     def running() -> Iterator[FakeClient]:
         yield fake
 
-    for module in (operations, workers):
+    for module in (connect, workers):
         monkeypatch.setattr(module, "running_farm", running)
     return fake
 
@@ -52,6 +52,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     [
         ("pause J --reason lunch", ("POST", "/jobs/J/pause", {"reason": "lunch"}), "running"),
         ("resume J", ("POST", "/jobs/J/resume", {"reason": ""}), "running"),
+        ("delete J --reason lunch", ("DELETE", "/jobs/J", {"reason": "lunch"}), "running, being deleted"),
         ("requeue J", ("POST", "/jobs/J/requeue", {"what": "failed", "reason": ""}), "running"),
         ("requeue J --all", ("POST", "/jobs/J/requeue", {"what": "job", "reason": ""}), "running"),
         ("requeue J --chunk 0", ("POST", "/jobs/J/requeue", {"what": 0, "reason": ""}), "running"),
