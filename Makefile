@@ -58,7 +58,7 @@ demo: setup ## render the sample plate through an embedded farm
 bench-faces: setup ## faces against the plate and the truth: identity, expression, flicker, speed
 	$(PY) -m bench.faces
 
-bench-media: setup ## planning, cutting, merging and passthrough against plain ffmpeg (some 12 minutes on a quiet machine)
+bench-media: setup ## planning, cutting, merging and passthrough against plain ffmpeg (some 10 minutes on a quiet machine)
 	$(PY) -m bench.media
 
 exactness: setup ## docs/exactness.md: every kind of input, frame for frame

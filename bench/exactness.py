@@ -82,7 +82,7 @@ stands the ffmpeg program's own encode in two passes at the same bit rate.
 TAIL = """
 ## What is not in the tables
 
-- A film of two hours is planned and cut by `make bench-media`, and not decoded here.
+- A film of two hours is planned and cut by `make bench-media` (`docs/media.md`), and not decoded here.
 - HEVC and VP8 that are damaged in a way that FFmpeg's decoder does not notice (no error, no mark): one thread decodes
   them, so the result is the same each time and, in one chunk, that of a plain decode. In several chunks areas that the
   decoder never wrote may differ, since what was in its buffers before is another picture: so it was in 3 of 25 HEVC

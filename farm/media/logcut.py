@@ -28,8 +28,8 @@ def run_up_limit(want: Want) -> int:
 class LogCutter:
     """Makes the segments that `wants` name, in order, of the plate's own bytes.
 
-    One copying runs beside the scan, which goes on whenever the next want is asked for; the first segment is waited
-    for. Wants that cannot be met by copying are in `remaining` afterwards.
+    Where packets are large, from the second segment on one is copied beside the scan, which goes on whenever the next
+    want is asked for. Wants that cannot be met by copying are in `remaining` afterwards.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LogCutter:
         descriptor = os.open(self._path, os.O_RDONLY)
         pool = ThreadPoolExecutor(1, "segment-copy")
         try:
-            beside = 0  # the first one is waited for
+            beside = False
             for want in self._wants:
                 if not self._is_within_reach(want):
                     self._given_up.append(want)
@@ -55,10 +55,13 @@ class LogCutter:
                 if self._is_damaged(want):
                     self._given_up.append(want)
                     continue
-                copying.append(pool.submit(self._copy, descriptor, want, self._start))
-                while copying and (len(copying) > beside or copying[0].done()):
-                    segment = copying.popleft().result()
-                    beside = int(segment.size > _WORTH_A_THREAD * segment.packets)
+                if beside:
+                    copying.append(pool.submit(self._copy, descriptor, want, self._start))
+                    while len(copying) > 1 or (copying and copying[0].done()):
+                        yield copying.popleft().result()
+                else:
+                    segment = self._copy(descriptor, want, self._start)
+                    beside = segment.size > _WORTH_A_THREAD * segment.packets
                     yield segment
             while copying:
                 yield copying.popleft().result()
