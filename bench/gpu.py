@@ -26,7 +26,7 @@ from farm.worker.devices import find_cards, load_nvml
 
 RUNS = 3
 BATCH = 32
-LANES = 5
+LANES = 4
 BUSY_EVERY = 0.1
 ROUNDS = ((5, 480), (200, 48))
 """Chunks of so many frames: a few as long as a job's for the speed, many short ones for memory."""

@@ -167,5 +167,5 @@ def _tell(report: LiveReport, *, as_json: bool) -> None:
     delay = f", delay {report.delay_ms:.0f} ms" if report.delay_ms is not None else ""
     talk.print(
         f"{report.shown} of {report.received} pictures shown, {report.swapped} with a new face, {report.stale} stale, "
-        f"{report.left_out} left out{delay}"
+        f"{report.left_out} left out, {report.out_of_time} out of time{delay}"
     )

@@ -82,22 +82,27 @@ class LiveOutput:
         if code != 0 and error is None:
             raise self._broken(words)
 
-    def write(self, frame: Frame, sound: Sequence[Packet[Any]] = ()) -> None:
-        """Send a picture, which has to be later than the one before, and the sound that came meanwhile."""
-        if self._last is not None and frame.pts <= self._last:
-            return
-        self._last = frame.pts
-        picture = picture_of(frame.planes, "yuv420p")
-        picture.pts, picture.time_base = frame.pts, self._facts.time_base
+    def write(self, frame: Frame, sound: Sequence[Packet[Any]] = ()) -> bool:
+        """Send a picture, and the sound that came meanwhile; whether the picture went out.
+
+        One that is not later than the one before has no place in the stream; its sound goes out all the same.
+        """
+        later = self._last is None or frame.pts > self._last
         try:
             for packet in sound:
                 packet.stream = self._sound
                 self._container.mux(packet)
+            if not later:
+                return False
+            self._last = frame.pts
+            picture = picture_of(frame.planes, "yuv420p")
+            picture.pts, picture.time_base = frame.pts, self._facts.time_base
             for packet in self._video.encode(picture):
                 self._container.mux(packet)
         except (av.error.FFmpegError, OSError) as error:
             _, words = self._program.finish(_END_SECONDS)
             raise self._broken(words) from error
+        return True
 
     def _broken(self, words: str) -> FarmError:
         said = words.replace(self._end.address, self._end.name)

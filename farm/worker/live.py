@@ -28,10 +28,12 @@ class Marks(Protocol):
 
 @dataclass
 class LiveReport:
-    """What became of the pictures. `received` = `shown` + `stale` + `left_out` + those under way at the end.
+    """What became of the pictures. `shown`, `stale`, `left_out` and `out_of_time` and what is under way at the end add up
+    to `received`.
 
-    `stale` were dropped because newer ones waited, `left_out` to lower the rate. Delays are milliseconds from a
-    picture's arrival until it was handed to the encoder: median and 95th percentile of the last 10,000.
+    `stale` were dropped because newer ones waited, `left_out` to lower the rate, `out_of_time` because their time stamp
+    was not later than that of the picture before. Delays are milliseconds from a picture's arrival until it was handed
+    to the encoder: median and 95th percentile of the last 10,000.
     """
 
     received: int = 0
@@ -40,6 +42,7 @@ class LiveReport:
     without_face: int = 0
     stale: int = 0
     left_out: int = 0
+    out_of_time: int = 0
     cadence: int = 1
     stride: int = 1
     delay_ms: float | None = None
@@ -93,7 +96,10 @@ class LiveLine:
         rendered = self._pipeline.follow(self._frames(), after=self._after, cadence=lambda: self._pace.cadence)
         for item in rendered:
             frame, faces = item.frame, item.report.faces
-            self._show(frame)
+            if not self._show(frame):
+                self._arrived.pop(frame.index)
+                self.report.out_of_time += 1
+                continue
             now = self._clock()
             delay = now - self._arrived.pop(frame.index)
             self._pace.saw(now, delay, faces=bool(faces) or not self._pipeline.looks)
@@ -128,12 +134,13 @@ class LiveLine:
             number += 1
             yield frame
 
-    def _show(self, frame: Frame) -> None:
+    def _show(self, frame: Frame) -> bool:
+        """Whether the sink took it."""
         if self._marks is not None:
             self._marks.apply(frame)
         if self._stamped:
             stamp.burn(frame, self._stamps.pop(frame.index))
-        self._sink.write(frame, self._source.sound())
+        return self._sink.write(frame, self._source.sound())
 
     def _summed(self) -> LiveReport:
         report = self.report

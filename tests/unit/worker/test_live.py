@@ -30,6 +30,8 @@ class Ends:
 
     def __init__(self, clock: Clock, count: int, cost: float) -> None:
         self.received = self.stale = 0
+        self.stuck: set[int] = set()
+        """Pictures whose time stamp is that of the one before."""
         self.shown: list[Frame] = []
         self._clock, self._count, self._cost = clock, count, cost
         self._stopped = False
@@ -41,6 +43,7 @@ class Ends:
             self._clock.now = max(self._clock.now, 100.0 + number / 25)
             self.received += 1
             frame = people.frame(np.full((16, 400), 50, np.uint8), index=number)
+            frame.pts -= 10 * (number in self.stuck)
             yield Arrival(frame, 100.0 + number / 25)
 
     def stop(self) -> None:
@@ -49,16 +52,28 @@ class Ends:
     def sound(self) -> list[Any]:
         return [SimpleNamespace(number=len(self.shown))]
 
-    def write(self, frame: Frame, sound: list[Any]) -> None:
+    def write(self, frame: Frame, sound: list[Any]) -> bool:
         assert sound[0].number == len(self.shown)
         self._clock.now += self._cost
+        if self.shown and frame.pts <= self.shown[-1].pts:
+            return False
         self.shown.append(frame)
+        return True
 
 
 def line(ends: Ends, clock: Clock, **changes: Any) -> LiveLine:
     pipeline = FacePipeline(preset("passthrough"), Mapping(), {}, cast(Any, None), people.facts())
     given: dict[str, Any] = {"marks": None, "after": 0, "budget": 0.2} | changes
     return LiveLine(cast(LiveInput, ends), cast(LiveOutput, ends), pipeline, clock=clock, **given)
+
+
+def test_a_picture_that_is_not_later_than_the_one_before_is_not_counted_as_shown() -> None:
+    clock = Clock()
+    ends = Ends(clock, 20, 0.01)
+    ends.stuck = {5, 11}
+    report = line(ends, clock).run()
+    assert (report.received, report.shown, report.out_of_time) == (20, 18, 2)
+    assert len(ends.shown) == report.shown
 
 
 def test_in_time_every_picture_is_shown_once() -> None:
