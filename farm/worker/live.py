@@ -28,8 +28,8 @@ class Marks(Protocol):
 
 @dataclass
 class LiveReport:
-    """What became of the pictures. `shown`, `stale`, `left_out` and `out_of_time` and what is under way at the end add up
-    to `received`.
+    """What became of the pictures. `shown`, `stale`, `left_out`, `out_of_time` and what is under way at the end add
+    up to `received`.
 
     `stale` were dropped because newer ones waited, `left_out` to lower the rate, `out_of_time` because their time stamp
     was not later than that of the picture before. Delays are milliseconds from a picture's arrival until it was handed
