@@ -81,7 +81,11 @@ class CardSlot:
         return made
 
     def shrink(self, recipe: Recipe) -> bool:
-        """After memory ran out in the middle of a chunk: half the batch from now on; False where there is no less."""
+        """After memory ran out in the middle of a chunk: half the batch from now on; False where there is no less.
+
+        Where several slots share the card, the recipe then counts as needing more than a slot's share, so that the
+        worker's next start gives the card a slot less; where one has it alone, the recipe does not fit.
+        """
         self.close()
         if self.card is None:
             return False
@@ -89,6 +93,10 @@ class CardSlot:
         if plan is None:
             return False
         smaller = shrunk(plan, GUESS)
+        share = self._settings.slot_vram_mib
+        if not smaller.fits and 0 < 2 * share <= self.card.total_mib:
+            self._book.put(self.card, recipe.digest(), replace(plan, measured_mib=max(plan.measured_mib, share + 1)))
+            return False
         self._book.put(self.card, recipe.digest(), smaller)
         return smaller.fits
 

@@ -104,6 +104,21 @@ def test_memory_that_runs_out_in_a_chunk_halves_the_batch_and_in_the_end_leaves_
     assert all(made.closed for made in maker.made)
 
 
+@pytest.mark.parametrize(("share", "several"), [(5836, True), (0, False), (23347, False)])
+def test_memory_that_runs_out_with_the_smallest_batch_takes_a_slot_where_there_are_several(
+    tmp_path: Path, share: int, several: bool
+) -> None:
+    book = PlanBook(tmp_path / "plans.json")
+    book.put(CARD, RECIPE.digest(), SlotPlan(1, 4, 2556, "", measured_mib=3000))
+    assert slots_of(CARD, book, asked=0, cores=64) == 4
+    slot = CardSlot(Settings(slot_vram_mib=share), book, card=CARD)
+    assert not slot.shrink(RECIPE)
+    plan = book.get(CARD, RECIPE.digest())
+    assert plan is not None
+    assert plan.fits is several
+    assert not several or slots_of(CARD, book, asked=0, cores=64) == 3
+
+
 @pytest.mark.parametrize(
     ("recipe", "facts", "missing", "why"),
     [
