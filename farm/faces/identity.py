@@ -15,9 +15,11 @@ from farm.faces.bank import Bank, Gatherer, coarse, make_bank
 from farm.faces.bare import bare_skin, bared
 from farm.faces.candidate import Candidate, FaceFinder, PictureBytes
 from farm.faces.embed import Embedding, robust_mean
+from farm.faces.expression import column
 from farm.faces.eyes import iris_colour
 from farm.faces.footage import ClipFile, Performer, faces_of, steadiest
 from farm.faces.geometry import apply, crop_around, five_points, placement, scale_of
+from farm.faces.lids import lidded
 from farm.faces.mesh import VERTICES
 from farm.faces.network import Networks
 from farm.faces.texture import Mask, Texture, unwrap
@@ -30,6 +32,8 @@ PORTRAIT = 512
 
 _PORTRAITS_OF_CLIP = 4
 _FORMS = 3
+_SHUT = 0.5
+"""What the blendshapes of both eyes say from which a frame shows them shut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class PreparedIdentity:
     other_portraits, other_fives: the same crops (n, 512, 512, 3) and points (n, 5, 2) of the other pictures in `used`.
     sources: what neural swappers are told of this identity, by model (see `neural_identity`).
     bank: the frames to choose from; `detail`, `texture` and `skin` are the steadiest one's.
+    lids: `detail` with both eyes covered by lids; None where the bank shows shut eyes.
     """
 
     embedding: Embedding
@@ -65,6 +70,7 @@ class PreparedIdentity:
     other_fives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 5, 2)))
     sources: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     bank: Bank = field(default_factory=Bank.empty)
+    lids: Texture | None = None
 
     def to_bytes(self) -> bytes:
         """A compact, versioned form (NumPy .npz, no pickle)."""
@@ -95,6 +101,7 @@ class PreparedIdentity:
     def from_bytes(cls, data: bytes) -> PreparedIdentity:
         with np.load(io.BytesIO(data), allow_pickle=False) as z:
             detail = z["detail"].astype(np.float32) / np.float32(65535)
+            bank = Bank.from_arrays(z)
             return cls(
                 embedding=z["embedding"],
                 detail=detail,
@@ -110,7 +117,8 @@ class PreparedIdentity:
                 other_portraits=z["other_portraits"],
                 other_fives=z["other_fives"],
                 sources={str(name): z[f"source_{number}"] for number, name in enumerate(z["source_names"])},
-                bank=Bank.from_arrays(z),
+                bank=bank,
+                lids=_lids(detail, z["skin"], bank),
             )
 
 
@@ -165,7 +173,13 @@ def prepare_identity(
         other_portraits=np.array([crop for crop, _ in others], np.uint8).reshape(-1, PORTRAIT, PORTRAIT, 3),
         other_fives=np.array([points for _, points in others]).reshape(-1, 5, 2),
         bank=bank,
+        lids=_lids(detail, bare, bank),
     )
+
+
+def _lids(detail: Texture, skin: Mask, bank: Bank) -> Texture | None:
+    blinks = bank.traits[:, [column("eyeBlinkLeft"), column("eyeBlinkRight")]]
+    return None if (blinks > _SHUT).all(axis=1).any() else lidded(detail, skin)
 
 
 def _performance(

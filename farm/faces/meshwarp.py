@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from farm.faces import eyes, hands
+from farm.faces import eyes, hands, lids
 from farm.faces.geometry import HeadPose, placement
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mesh import INNER_LIPS, LEFT_EYE, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
@@ -42,8 +42,10 @@ _LIGHT_SIDE = 64
 _LARGE = 360
 _EYES_RIGID = 0.5
 _FINE_SIGMA = 1.5
-_MOST_SHARPER = 0.6
-_AS_SHARP = 0.92
+_RELIEF, _MOST_RELIEF = 1.15, 1.4
+_MOST_SHARPER = 2.5
+"""How many times its fine detail a skin may be given at most."""
+_AS_SHARP = 0.9
 """Share of the plate's fine detail that is aimed at: a swap of the full share looks etched beside soft hair."""
 _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
@@ -59,7 +61,7 @@ class SwapSettings(BaseModel):
     """How far features move to where the identity has them; 0 keeps the plate's."""
     light_scale: float = Field(default=0.3, ge=0.03, le=1)
     """Size of the patches of light taken from the plate, as a share of the unrolled face; smaller follows more."""
-    grain: float = Field(default=1.0, ge=0, le=1)
+    grain: float = Field(default=0.5, ge=0, le=1)
     """How much of the plate's finest detail (grain, pores) lies over the new skin."""
     sharpness: float = Field(default=1.0, ge=0, le=1)
     """How far a skin that is softer than the plate is sharpened to match."""
@@ -95,15 +97,19 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     region, tones = region_to_rgb(frame, box), tone_map_of(frame.colour)
     shown = region if tones.plain else tones.seen(region)
     canvas = _Canvas.of(shown, moved - [*origin, 0], target.points - [*origin, 0])
-    skin = _light(target, identity, settings).fall_on(canvas, identity.detail)
-    plate = canvas.displaced_plate()
-    skin = _with_grain(skin, plate, canvas, identity, settings.grain)
-    skin = _sharpened(skin, plate, canvas, settings.sharpness)
-    plate = _with_iris(plate, canvas, target, identity, settings.iris)
+    detail, far = identity.detail, lids.shut(canvas.source) if identity.lids is not None else (0.0, 0.0)
+    if identity.lids is not None:
+        detail = lids.with_lids(detail, identity.lids, far)
+    skin = _light(target, identity, settings).fall_on(canvas, detail)
     own, whole = _masks(canvas, target)
     for hand in target.hands:
         covered = _softened(hands.outline(hand, canvas.rgb, origin), 0.008 * canvas.width)
         own, whole = own * (1 - covered), whole * (1 - covered)
+    plate = canvas.displaced_plate()
+    skin = _with_grain(skin, plate, canvas, identity, settings.grain)
+    skin = _sharpened(skin, plate, canvas, own, settings.sharpness)
+    skin = lids.with_lashes(skin, plate, canvas.points, far, canvas.width)
+    plate = _with_iris(plate, canvas, target, identity, settings.iris)
     face = plate + (skin - plate) * own[..., None]
     if not np.isfinite(face).all():
         return None
@@ -253,7 +259,7 @@ def _light(target: Target, identity: PreparedIdentity, settings: SwapSettings) -
 
 
 def _relief(own: Texture, given: Mask, plate: Texture, wanted: Mask) -> float:
-    """How much of the identity's skin relief suits the plate: less where far harsher, a quarter more at most."""
+    """How much of the identity's skin relief suits the plate: less where far harsher, half as much again at most."""
 
     def harshness(texture: Texture, weight: Mask) -> float:
         luma = texture @ _LUMA
@@ -261,7 +267,8 @@ def _relief(own: Texture, given: Mask, plate: Texture, wanted: Mask) -> float:
         contrast = (luma - level) / (level + 0.05)
         return float(np.sqrt((weight * contrast**2).sum() / weight.sum()))
 
-    return float(np.clip(np.sqrt(harshness(plate, wanted) / (harshness(own, given) + 1e-6)), 0.5, 1.25))
+    ratio = harshness(plate, wanted) / (harshness(own, given) + 1e-6)
+    return float(np.clip(_RELIEF * np.sqrt(ratio), 0.5, _MOST_RELIEF))
 
 
 def _reduced(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -289,17 +296,28 @@ def _plain_skin() -> Mask:
     return np.asarray(blurred(1 - place.features, SIZE / 128) * place.inside, np.float32)
 
 
-def _sharpened(skin: Texture, plate: Texture, canvas: _Canvas, share: float) -> NDArray[np.float32]:
-    """`skin` with its finest detail as strong as the plate's; a plate blurred by motion sharpens nothing."""
-    if share == 0:
+def _sharpened(skin: Texture, plate: Texture, canvas: _Canvas, own: Mask, share: float) -> NDArray[np.float32]:
+    """`skin` with such fine detail that the face, with `skin` laid over `plate` by `own` (h, w), has the plate's.
+
+    A plate blurred by motion sharpens nothing. Detail d is added m times; what the face then holds of it, c + m·e with
+    e the detail of d where it shows, has the wanted power for the m that solves a quadratic equation.
+    """
+    inner = canvas.draw(_inner_face()) * own > 0.5
+    if share == 0 or not inner.any():
         return skin
-    inner = canvas.draw(_inner_face()) * canvas.inside > 0.5
-    if not inner.any():
-        return skin
-    own, wanted = (luma - blurred(luma, _FINE_SIGMA) for luma in (skin @ _LUMA, plate @ _LUMA))
-    gain = float(np.sqrt((wanted[inner] ** 2).mean() / ((own[inner] ** 2).mean() + 1e-9)))
-    more = np.float32(share * np.clip(_AS_SHARP * gain - 1, 0, _MOST_SHARPER))
-    return np.asarray(skin + (own * more)[..., None], np.float32)
+    fine = _fine(skin @ _LUMA)
+    shows = own[inner]
+    has = shows * fine[inner] + (1 - shows) * _fine(plate @ _LUMA)[inner]
+    adds = shows * _fine(fine)[inner]
+    power = float((has**2).mean()) + 1e-9
+    aim = min(_AS_SHARP**2 * float((_fine(canvas.rgb @ _LUMA)[inner] ** 2).mean()), _MOST_SHARPER**2 * power)
+    a, b = float((adds**2).mean()) + 1e-12, float((has * adds).mean())
+    more = (np.sqrt(max(0.0, b * b + a * (aim - power))) - b) / a if aim > power else 0.0
+    return np.asarray(skin + (fine * np.float32(share * more))[..., None], np.float32)
+
+
+def _fine(luma: Mask) -> Mask:
+    return np.asarray(luma - blurred(luma, _FINE_SIGMA), np.float32)
 
 
 @cache

@@ -50,7 +50,7 @@ def test_a_portrait_becomes_an_identity_without_its_hair(people: dict[str, Prepa
 def test_an_identity_survives_the_store(people: dict[str, PreparedIdentity]) -> None:
     before = people["grace_hopper"]
     after = PreparedIdentity.from_bytes(before.to_bytes())
-    for field in ("embedding", "detail", "texture", "skin", "shape", "iris", "portrait", "portrait_five"):
+    for field in ("embedding", "detail", "texture", "skin", "shape", "iris", "lids", "portrait", "portrait_five"):
         np.testing.assert_array_equal(getattr(after, field), getattr(before, field))
     assert (after.resolution, after.used, after.outliers) == (before.resolution, before.used, before.outliers)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -69,6 +70,19 @@ def test_featureless_skin_takes_the_noise_away_and_grain_brings_it_back() -> Non
     cheek = (slice(128, 140), slice(125, 137))
     assert smooth.planes[0][cheek].std() < 5
     assert grainy.planes[0][cheek].std() > 1.5 * smooth.planes[0][cheek].std()
+
+
+def test_the_face_gets_the_fine_detail_that_the_plate_has_where_it_shows() -> None:
+    """Half the face is covered by the plate's own: the skin alone would fall short."""
+    shot, points = plate(), head()
+    before = shot.planes[0].astype(np.float32)
+    faint = identity()
+    faint = replace(faint, detail=faint.detail * np.random.default_rng(3).uniform(0.85, 1.0, (512, 512, 1)))
+    half = target(shot, points)
+    swap(shot, replace(half, skin=half.skin * np.float32(0.6)), faint, PLAIN)
+    cheek = (slice(125, 150), slice(120, 145))
+    fine = [values - cv2.GaussianBlur(values, (0, 0), 1.5) for values in (before, shot.planes[0].astype(np.float32))]
+    assert 0.8 < fine[1][cheek].std() / fine[0][cheek].std() < 1.0
 
 
 def test_eyeballs_and_inner_mouth_stay_the_plates() -> None:
