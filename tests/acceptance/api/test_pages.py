@@ -142,7 +142,7 @@ def test_people_are_corrected_and_mapped_on_the_jobs_page(
     expect(page.get_by_role("status")).to_have_text("awaiting cast", timeout=PATIENCE)
     person = page.get_by_role("listitem", name="person-1")
     expect(person).to_contain_text("s on screen", timeout=PATIENCE)
-    loaded = "(picture) => picture.complete && picture.naturalWidth > 0"
+    loaded = "(picture) => picture.decode().then(() => picture.naturalWidth > 0)"  # waits until it has come
     assert person.get_by_role("img").first.evaluate(loaded)
     assert fits(page)
 
