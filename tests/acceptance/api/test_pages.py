@@ -158,11 +158,11 @@ def test_people_are_corrected_and_mapped_on_the_jobs_page(
     plain.locator("summary").click()
     plain.get_by_role("checkbox").last.check()
     plain.get_by_role("button", name="are somebody else").click()
-    expect(plain.locator(".people > li")).to_have_count(2)
+    expect(plain.locator(".people > li")).to_have_count(2, timeout=PATIENCE)
     expect(page.locator(".people > li")).to_have_count(2, timeout=PATIENCE)  # the other page hears of it
     plain.get_by_label("person-3 becomes").select_option("identity")
     plain.get_by_role("button", name="Render").click()
-    expect(plain.get_by_role("listitem", name="person-3")).to_contain_text("Becomes identity")
+    expect(plain.get_by_role("listitem", name="person-3")).to_contain_text("Becomes identity", timeout=PATIENCE)
     plain.context.close()
 
     expect(page.get_by_role("listitem", name="person-3")).to_contain_text("Becomes identity", timeout=PATIENCE)
