@@ -45,7 +45,7 @@ _FINE_SIGMA = 1.5
 _RELIEF, _MOST_RELIEF = 1.15, 1.4
 _MOST_SHARPER = 2.5
 """How many times its fine detail a skin may be given at most."""
-_AS_SHARP = 0.9
+_AS_SHARP = 0.78
 """Share of the plate's fine detail that is aimed at: a swap of the full share looks etched beside soft hair."""
 _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
