@@ -64,6 +64,12 @@ class PacketReader:
             ) from error
         except av.error.FFmpegError:
             self.broke_at = position
+        except IndexError as error:  # PyAV knows only the streams that were there when it opened the file
+            raise InputError(
+                "A stream appears in the middle of the file that was not there at its start.",
+                where=f"the plate after byte {position}, at {float(self._shown_until * self.time_base):.3f} s",
+                do="Rewrap it, so that all streams are announced at the start, or cut it in two there.",
+            ) from error
 
     def require_whole(self) -> None:
         """InputError, with byte and time, where the container could not be read to its end."""

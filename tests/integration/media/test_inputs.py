@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import av
 import pytest
 
 from farm.errors import InputError
 from farm.media.deliverables import deliverable
+from farm.media.packets import open_packets
 from farm.media.probe import probe
 from farm.media.reader import read_plate
 from farm.media.sandbox import probe_safely
@@ -77,6 +80,26 @@ def test_a_container_that_breaks_behind_what_the_probe_reads_is_refused_when_pla
     with pytest.raises(InputError, match=r"cannot be read after byte \d+, at 8\.980 s\.") as caught:
         scan_timeline(path, probe_safely(path))
     assert 0 <= _broken_at(path) - _named(caught.value) < PICTURE
+
+
+def test_a_stream_that_appears_in_the_middle_is_refused_by_name(
+    media: MediaFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyAV then hands out a packet of a stream unknown to it, as for a damaged transport stream (fuzz 14/457)."""
+    path = media.make("h264.ts")
+
+    class Growing:
+        def __init__(self, container: Any) -> None:
+            self._container = container
+
+        def demux(self, stream: Any) -> Iterator[Any]:
+            yield from islice(self._container.demux(stream), 5)
+            [].pop(5)
+
+    with open_packets(path, probe(path)) as reader:
+        monkeypatch.setattr(reader, "_container", Growing(reader._container))
+        with pytest.raises(InputError, match=r"after byte [1-9]\d+, at 1\.775 s: A stream appears in the middle"):
+            list(reader)
 
 
 PICTURE = 100
