@@ -87,11 +87,18 @@ TAIL = """
   them, so the result is the same each time and, in one chunk, that of a plain decode. In several chunks areas that the
   decoder never wrote may differ, since what was in its buffers before is another picture: so it was in 3 of 25 HEVC
   and 9 of 25 VP8 files with noise written into them. FFV1 behaves like that too where a slice's checksum is wrong.
-- Damaged files by the thousand: `make fuzz` reads 2,500 copies of 20 clips that were cut off or had bits flipped, bytes
-  overwritten, taken out or doubled. Its last run (30 November 2026) ended each in frames or in a refusal: no crash, no
-  hang, under 1.5 GB of memory, in 1,230 s on a busy machine.
-- The media rate of edit lists, gaps between edits and ordered chapters are refused, not followed; WebP has no decoder
-  for animations in FFmpeg.
+- Damaged files by the thousand: `make fuzz` reads 2,500 copies of 25 clips that were cut off or had bits flipped, bytes
+  overwritten, taken out or doubled. Its run of 1 December 2026 found one fault, a foreign error where a damaged
+  transport stream announces a stream in its middle (now a refusal with byte and time); the run after
+  that ended each case in frames or in a refusal: no crash, no hang, under 1.5 GB of memory.
+- Edit lists and ordered chapters: the frames are those of a plain decode by FFmpeg, which plays every part at its own
+  speed, gives a part that is to be a still as moving pictures, lets the frame before a gap last until its end, and
+  takes chapters in the order of the file. `farm probe` and the job's warnings name each of these.
+- Animated WebP: FFmpeg has no decoder for it. Pillow decodes the plate for the farm and for the comparison.
+- Dolby Vision and HDR10+ are left out by every deliverable, and the job says so before it starts. Both lie beside or
+  inside each packet, and between render and merge the picture goes through chunk files and a pipe (MP4, QuickTime,
+  NUT) that carry nothing beside packets. FFmpeg's Matroska could hold HDR10+ there; that way is not built. FFV1,
+  ProRes, DNxHR and H.264 have no place for Dolby Vision.
 """
 
 

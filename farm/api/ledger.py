@@ -297,8 +297,10 @@ def warnings_of(view: JobView) -> tuple[WarningOut, ...]:
         return ()
     facts = PlateFacts.model_validate(view.plate_facts)
     found = [WarningOut(code=warning.code, text=warning.text) for warning in facts.warnings]
+    loudness = view.request.get("options", {}).get("loudness")
     for name in view.request["deliverables"]:
-        found += [WarningOut(code="loss", text=f"{name}: {words}") for words in losses(facts, deliverable(name))]
+        lost = losses(facts, deliverable(name), loudness=loudness)
+        found += [WarningOut(code="loss", text=f"{name}: {words}") for words in lost]
     return tuple(found)
 
 

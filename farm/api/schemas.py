@@ -50,6 +50,10 @@ class JobIn(_In):
     max_bytes: int | None = Field(
         default=None, ge=10_000, description="How large the deliverables may be that are made to a size (h264-fit)."
     )
+    loudness: str | None = Field(
+        default=None,
+        description="Norm that the sound is brought to, ebu-r128 or atsc-a85; by default it is copied as it is.",
+    )
     chunk_seconds: float | None = Field(default=None, ge=0.5, le=120)
     priority: int = Field(default=50, ge=0, le=100)
     deadline: AwareDatetime | None = Field(

@@ -24,6 +24,7 @@ from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, Plate
 from farm.media.deliverables import deliverable
 from farm.media.facts import PlateFacts
 from farm.media.grow import grown
+from farm.media.loudness import loudness_norm
 from farm.media.whole import check_size
 from farm.merger.carry import losses
 from farm.provenance.consent import Consent, ConsentPolicy, admit
@@ -93,6 +94,8 @@ class Submission:
         recipe = tuned(named(partial(preset, options.recipe)), options.settings)
         for name in options.deliverables:
             check_size(named(partial(deliverable, name)), options.max_bytes)
+        if options.loudness is not None:
+            named(partial(loudness_norm, options.loudness))
         named(partial(self._services.check_recipe, recipe))
         consent = admit(options.consent, ConsentPolicy(settings.consent_policy), changes_faces=recipe.changes_faces)
         facts = self._probe(parcel.plate)
@@ -204,7 +207,7 @@ class Submission:
             mapping=checked.mapping.model_dump(mode="json") if checked.mapping else None,
             recipe=checked.recipe,
             deliverables=options.deliverables,
-            options={} if options.max_bytes is None else {"max_bytes": options.max_bytes},
+            options=options.model_dump(include={"max_bytes", "loudness"}, exclude_none=True),
             chunk_seconds=options.chunk_seconds or self._services.settings.chunk_seconds,
             priority=options.priority,
             deadline=options.deadline,

@@ -18,6 +18,7 @@ from farm.cli.files import check_input, sha256_of
 from farm.cli.who import mapping_request, saying_who
 from farm.errors import FarmError, InputError
 from farm.media.deliverables import PRESETS, deliverable
+from farm.media.loudness import LOUDNESS
 from farm.media.whole import check_size
 from farm.provenance.consent import Consent
 from farm.recipe import preset, tuned
@@ -47,6 +48,10 @@ _OPTIONS = (
     click.option(
         "--max-size", metavar="25MB", callback=lambda _context, _option, given: size_of(given),
         help="How large a file may be that is made to a size (h264-fit): bytes, or kB, MB, GB.",
+    ),
+    click.option(
+        "--loudness", type=click.Choice([*LOUDNESS]),
+        help="Bring the sound to this norm; without it sound is copied as it is.",
     ),
     click.option("--chunk-seconds", type=click.FloatRange(0.5, 120), help="Length of a chunk."),
     click.option(
@@ -83,6 +88,7 @@ def asking(command: Command) -> Command:
             "plate", "identities", "recipe", "deliverables", "chunk_seconds", "mapping", "replace", "face", "grant",
             "project", "owner", "batch", "needs", "tags", "max_running", "max_retries",
             "title", "priority", "deadline", "changes", "threshold", "include", "exclude", "choose", "max_size",
+            "loudness",
         )  # fmt: skip
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)
@@ -120,6 +126,7 @@ class Asked:
     exclude: tuple[str, ...] = ()
     choose: bool = False
     max_size: int | None = None
+    loudness: str | None = None
     pictures: dict[str, list[Path]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -180,6 +187,7 @@ class Asked:
             choose_mapping=self.choose,
             consent=consent,
             max_bytes=self.max_size,
+            loudness=self.loudness,
             chunk_seconds=self.chunk_seconds,
             priority=self.priority,
             project=self.project,

@@ -21,6 +21,7 @@ from farm.media import hdr, names
 from farm.media.chunkfile import chunk_container
 from farm.media.deliverables import MATCH, Deliverable, EncoderChoice, Source, match
 from farm.media.facts import ColourFacts, PlateFacts, Rational, VideoFacts
+from farm.media.loudness import LoudnessNorm
 from farm.media.planes import is_full_range_format, planar_format
 from farm.media.samples import chroma_shifts, closest, lost, make_of
 
@@ -48,6 +49,7 @@ class EncoderPlan(BaseModel):
     why: how the encoder was chosen, in sentences. changes: what the picture loses by it, in sentences.
     finals: where chunks are a mezzanine only, the ways in which the merge may encode the whole, to at most `max_bytes`;
         the first that works where the merge runs is taken.
+    loudness: the norm that the merge brings the sound to; None copies it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,18 +85,20 @@ class EncoderPlan(BaseModel):
     changes: tuple[str, ...] = ()
     finals: tuple[EncoderPlan, ...] = ()
     max_bytes: int | None = None
+    loudness: LoudnessNorm | None = None
 
     def _later(self) -> set[str]:
         """Names of what plans did not always have, and this one does not use."""
-        return set() if self.finals else {"finals", "max_bytes"}
+        unused = set() if self.finals else {"finals", "max_bytes"}
+        return unused if self.loudness else unused | {"loudness"}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that an older farm can read too, as far as it can do what the plan says."""
         return self.model_dump(mode="json", exclude=self._later())
 
     def digest(self) -> str:
-        """sha256 of the plan without its words: chunks with one digest belong together."""
-        text = self.model_dump_json(exclude={"why", "changes"} | self._later())
+        """sha256 of the plan without its words and its sound: chunks with one digest belong together."""
+        text = self.model_dump_json(exclude={"why", "changes", "loudness"} | self._later())
         return hashlib.sha256(text.encode()).hexdigest()
 
 

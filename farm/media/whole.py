@@ -9,17 +9,35 @@ from farm.errors import RecipeError
 from farm.media.deliverables import Deliverable, deliverable
 from farm.media.encoders import EncoderPlan, chunk_encoder
 from farm.media.facts import PlateFacts
+from farm.media.loudness import loudness_norm
 
 
 def job_encoder(
-    name: str, facts: PlateFacts, *, max_bytes: int | None = None, hardware: bool = True, **choice: Any
+    name: str,
+    facts: PlateFacts,
+    *,
+    max_bytes: int | None = None,
+    loudness: str | None = None,
+    hardware: bool = True,
+    **choice: Any,
 ) -> EncoderPlan:
     """The plan by which a job's chunks are encoded for the deliverable called `name`.
 
-    `max_bytes` is how large a deliverable of a wanted size may be; `hardware` and `choice` go to `chunk_encoder`.
+    `max_bytes` is how large a deliverable of a wanted size may be, `loudness` the name of a norm for its sound;
+    `hardware` and `choice` go to `chunk_encoder`.
     RecipeError where it is missing or no encoder can make it, NotFoundError for a name that there is not.
     """
     preset = deliverable(name)
+    plan = _picture_encoder(preset, facts, max_bytes, hardware, choice)
+    if loudness is None or not preset.carries_tracks:
+        return plan
+    norm = {"loudness": loudness_norm(loudness)}
+    return plan.model_copy(update={**norm, "finals": tuple(final.model_copy(update=norm) for final in plan.finals)})
+
+
+def _picture_encoder(
+    preset: Deliverable, facts: PlateFacts, max_bytes: int | None, hardware: bool, choice: dict[str, Any]
+) -> EncoderPlan:
     check_size(preset, max_bytes)
     if max_bytes is None or not preset.sized:
         return chunk_encoder(preset, facts, hardware=hardware, **choice)

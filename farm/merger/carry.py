@@ -13,6 +13,7 @@ from farm.media import hdr
 from farm.media.deliverables import Deliverable, Source
 from farm.media.encoders import EncoderPlan, chunk_encoder, resolve
 from farm.media.facts import PlateFacts, StreamFacts
+from farm.media.loudness import LoudnessNorm, loudness_norm
 
 
 class Way(StrEnum):
@@ -50,6 +51,8 @@ _AUDIO: dict[str, frozenset[str]] = {
 }
 # Lossless homes for sound that a container does not take.
 _AUDIO_HOME = {"mp4": "flac", "mov": "pcm_s24le", "matroska": "flac"}
+# What plays wherever the container does, or loses nothing.
+_LOUD_HOME = {"mp4": "aac", "mov": "pcm_s24le", "matroska": "flac"}
 _FLOAT_HOME = {"pcm_f32be": "pcm_f32le", "pcm_f64be": "pcm_f64le"}
 
 _SUBTITLES: dict[str, frozenset[str]] = {
@@ -93,6 +96,8 @@ def carriage(facts: PlateFacts, plan: EncoderPlan) -> tuple[Carried, ...]:
 def _carried(stream: StreamFacts, plan: EncoderPlan) -> Carried:
     if not plan.carries_tracks:
         return Carried(index=stream.index, kind=stream.kind, way=Way.LEAVE_OUT)
+    if stream.kind == "audio" and plan.loudness is not None and stream.codec != "unknown":
+        return _made_as_loud(stream, plan.container, plan.loudness)
     decide = {"audio": _audio, "subtitle": _subtitle, "video": _picture, "attachment": _attachment}
     return decide.get(stream.kind, _data)(stream, plan.container)
 
@@ -114,6 +119,12 @@ def _audio(stream: StreamFacts, container: str) -> Carried:
     words = (
         f"{_name(stream)} becomes {home}, which keeps the sound as decoded: {_title(container)} has no {stream.codec}."
     )
+    return Carried(index=stream.index, kind="audio", codec=home, way=Way.CONVERT, words=words)
+
+
+def _made_as_loud(stream: StreamFacts, container: str, norm: LoudnessNorm) -> Carried:
+    home = _LOUD_HOME[container]
+    words = f"{_name(stream)} becomes {home} of {norm.integrated:g} LUFS ({norm.words})."
     return Carried(index=stream.index, kind="audio", codec=home, way=Way.CONVERT, words=words)
 
 
@@ -162,12 +173,14 @@ def _title(container: str) -> str:
     return {"mp4": "MP4", "mov": "QuickTime", "matroska": "Matroska"}[container]
 
 
-def losses(facts: PlateFacts, deliverable: Deliverable) -> list[str]:
+def losses(facts: PlateFacts, deliverable: Deliverable, *, loudness: str | None = None) -> list[str]:
     """What the deliverable will not have of this plate, in sentences; to be shown before the job starts.
 
+    `loudness` is the name of the norm that the job asks for.
     The choice of hardware does not matter here, so none is probed.
     """
-    plan = chunk_encoder(resolve(deliverable, facts), facts, hardware=False)
+    norm = loudness_norm(loudness) if loudness is not None else None
+    plan = chunk_encoder(resolve(deliverable, facts), facts, hardware=False).model_copy(update={"loudness": norm})
     words = [item.words for item in carriage(facts, plan) if item.words]
     if plan.source is not Source.PICTURE:
         return words

@@ -73,6 +73,7 @@ def merge(
     _check_metadata(metadata or {})
     film = Film.of(plate, facts, timeline, plan, metadata, untouched=untouched)
     ordered = check_chunks(chunks, timeline, plan)
+    film = film.measured()
     part = out.with_name(f".{os.getpid()}-{out.name[-100:]}.part")
     try:
         if not plan.finals:

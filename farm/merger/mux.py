@@ -16,6 +16,7 @@ from farm.merger.adts import runs
 from farm.merger.carry import COVER_TYPES, Carried, Way, is_cover
 from farm.merger.clock import movie_timescale
 from farm.merger.film import Film
+from farm.merger.loudness import filter_for
 
 # What a container wrote about its old content; the new muxer writes its own.
 _STALE_GLOBAL = ("encoder", "major_brand", "minor_version", "compatible_brands")
@@ -55,7 +56,7 @@ def mux_arguments(
             continue
         item = next(c for c in film.carried if c.index == index)
         if item.way is not Way.LEAVE_OUT and not is_cover(stream):
-            arguments += ["-map", f"1:{index}", *_track_output(number, stream, item)]
+            arguments += ["-map", f"1:{index}", *_track_output(number, stream, item), *_loudness(number, stream, film)]
             if numbers := film.dropped.get(index):
                 chosen = "+".join(f"between(n,{first},{last})" for first, last in runs(numbers))
                 arguments += [f"-bsf:{number}", f"noise=drop='{chosen}'"]
@@ -146,6 +147,22 @@ def _track_output(number: int, stream: StreamFacts, item: Carried) -> list[str]:
     if item.way is Way.CONVERT:
         arguments += [f"-c:{number}", item.codec, f"-metadata:s:{number}", "encoder="]
     return arguments
+
+
+_MOST_SAMPLES = 96_000
+"""Samples a second of AAC, at most; loudnorm gives 192,000 where it holds peaks down."""
+_AAC_BITS = 128_000
+
+
+def _loudness(number: int, stream: StreamFacts, film: Film) -> list[str]:
+    """What brings a sound to the norm, where one is asked for."""
+    norm, measured = film.plan.loudness, film.loudness.get(stream.index)
+    if norm is None or measured is None:
+        return []
+    arguments = [f"-filter:{number}", filter_for(norm, measured)]
+    arguments += [f"-ar:{number}", str(min(_sample_rate(stream), _MOST_SAMPLES))]
+    bits = _AAC_BITS * int(stream.detail.get("channels") or 2)
+    return [*arguments, f"-b:{number}", str(bits)] if film.plan.container == "mp4" else arguments
 
 
 def _cover_output(number: int, path: Path, stream: StreamFacts) -> list[str]:

@@ -23,7 +23,7 @@ from farm.media.facts import PlateFacts
 from farm.media.look import alike
 from farm.media.probe import probe
 from farm.media.writer import ChunkFacts
-from farm.merger import track_check
+from farm.merger import loudness, track_check
 from farm.merger.decode_check import PART_FRAMES, PartCheck, parts_of
 from farm.merger.film import Film
 from farm.merger.mux import orientation_arguments, stale_tags
@@ -78,6 +78,7 @@ def verify(
         _check_facts(out, film.facts, film.plan, film.metadata, findings)
         track_check.compare_marks(film.facts, out, tracks.places, film.plan.container, findings)
         _check_chapters(deliverable, film, findings)
+        loudness.check(deliverable, film.plan, film.loudness, tracks.places, findings)
     except InfrastructureError:
         raise
     except (av.error.FFmpegError, FarmError) as error:

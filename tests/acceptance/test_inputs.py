@@ -96,6 +96,7 @@ def test_one_render_gives_every_deliverable(farm: Farm, sample: Sample, tmp_path
         recipe="swap",
         deliverables=tuple(names()),
         max_bytes=400_000,
+        loudness="ebu-r128",
         chunk_seconds=3,
         identities=(IdentityIn(),),
     )
@@ -127,5 +128,7 @@ def test_one_render_gives_every_deliverable(farm: Farm, sample: Sample, tmp_path
     )
     assert all(item.verified["frames"] == f"{frames} of {frames} decoded" for item in made.values())
     assert made["h264-fit"].size <= 400_000
+    assert any("ebu-r128, version 1" in note for note in made["h264"].verified["notes"])
+    assert any("becomes aac of -23 LUFS" in warning.text for warning in job.warnings)
     assert made["h264-fit"].verified["encoder"] == "libx264"
     assert probe(farm.download(job, "face-only", tmp_path / "face.mov")).video.sample_format.startswith("yuva444p")

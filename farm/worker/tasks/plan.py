@@ -96,7 +96,10 @@ def _encoders(context: TaskContext, facts: PlateFacts) -> dict[str, Any]:
     job = context.claim.job
     large = grown(facts, job.recipe.scale)
     return {
-        name: job_encoder(name, large, max_bytes=job.options.get("max_bytes")).to_json() for name in job.deliverables
+        name: job_encoder(
+            name, large, max_bytes=job.options.get("max_bytes"), loudness=job.options.get("loudness")
+        ).to_json()
+        for name in job.deliverables
     }
 
 

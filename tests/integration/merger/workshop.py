@@ -51,11 +51,13 @@ class Workshop:
         self.folder = folder
         self.media = media
 
-    def render(self, plate: Path, name: str, parts: int = 1, *, max_bytes: int | None = None) -> Rendered:
+    def render(
+        self, plate: Path, name: str, parts: int = 1, *, max_bytes: int | None = None, loudness: str | None = None
+    ) -> Rendered:
         """Every frame of the plate through chunk writers; the deliverable is not yet merged."""
         facts = probe(plate)
         timeline = decode_timeline(plate, facts)
-        plan = job_encoder(name, facts, max_bytes=max_bytes, hardware=False, threads=2)
+        plan = job_encoder(name, facts, max_bytes=max_bytes, loudness=loudness, hardware=False, threads=2)
         cuts = sorted({round(len(timeline) * part / parts) for part in range(parts + 1)})
         frames = read_plate(plate, facts, timeline, threads=1)
         chunks = []

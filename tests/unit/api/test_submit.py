@@ -294,6 +294,13 @@ def test_a_deliverable_of_a_size_is_refused_without_one(api: FlaskClient, nothin
     assert problem(answer, 422)["where"] == "deliverable h264-fit"
 
 
+def test_a_loudness_goes_with_the_job_and_has_to_be_one_that_there_is(api: FlaskClient, ledger: FakeLedger) -> None:
+    answer = upload(api, options={"loudness": "ebu-r128"})
+    assert ledger.requests[answer.json["id"]].options == {"loudness": "ebu-r128"}
+    answer = upload(api, options={"loudness": "as loud as it gets"})
+    assert problem(answer, 422)["where"] == "loudness"
+
+
 def test_the_size_goes_with_the_job(api: FlaskClient, ledger: FakeLedger) -> None:
     answer = upload(api, options={"deliverables": ["h264-fit"], "max_bytes": 25_000_000})
     assert ledger.requests[answer.json["id"]].options == {"max_bytes": 25_000_000}
