@@ -89,8 +89,7 @@ class EncoderPlan(BaseModel):
 
     def _later(self) -> set[str]:
         """Names of what plans did not always have, and this one does not use."""
-        unused = set() if self.finals else {"finals", "max_bytes"}
-        return unused if self.loudness else unused | {"loudness"}
+        return (set() if self.finals else {"finals", "max_bytes"}) | (set() if self.loudness else {"loudness"})
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that an older farm can read too, as far as it can do what the plan says."""
