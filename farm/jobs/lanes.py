@@ -13,7 +13,7 @@ from farm.db.enums import TaskKind
 from farm.db.ids import new_id
 from farm.db.tables import Lane, Project, Submitter
 from farm.jobs.request import JobRequest
-from farm.jobs.wire import FACES_WIRE
+from farm.jobs.wire import FACES_WIRE, MERGE_WIRE
 
 _ON_GPU = frozenset({TaskKind.CAST, TaskKind.RENDER})
 
@@ -79,8 +79,14 @@ def _needs(submitter: str, kind: TaskKind, request: JobRequest, codecs: Iterable
         "vram_mb": request.vram_mb if gpu else 0,
         "models": sorted(set(request.models)) if gpu else [],
         "codecs": sorted({*request.codecs, *codecs}) if kind is TaskKind.RENDER else [],
-        "wire": FACES_WIRE if gpu and request.needs_cast else 1,
+        "wire": _wire(kind, request),
     }
+
+
+def _wire(kind: TaskKind, request: JobRequest) -> int:
+    if kind is TaskKind.MERGE:
+        return MERGE_WIRE
+    return FACES_WIRE if kind in _ON_GPU and request.needs_cast else 1
 
 
 _TWINS = text("""

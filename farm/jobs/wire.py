@@ -13,7 +13,9 @@ from farm.recipe import Recipe
 
 WIRE = 2
 FACES_WIRE = 2
-"""2: identities shown by clips, casts that were edited by hand, and mappings of these. Other tasks are as in 1."""
+"""2: identities shown by clips, casts that were edited by hand, and mappings of these."""
+MERGE_WIRE = 2
+"""2: chunk files that are MP4. Tasks that are neither of these are as in 1."""
 
 
 class Slot(Plain):
