@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class PlateCutter:
     in one piece, a second cursor follows and copies. Where the packets do not say which frames there are, the plate is
     decoded instead, and the chunks handed out so far are checked against that.
     `at_scenes` ends chunks where scenes begin, where one begins within reach: for work that remembers from frame to
-    frame.
+    frame. `watch` is told how many frames were found so far, also while no chunk comes out, and may raise to end it.
     """
 
     def __init__(
@@ -49,8 +49,10 @@ class PlateCutter:
         before: int = 0,
         after: int = 0,
         by_decoding: bool = False,
+        watch: Callable[[int], None] = lambda frames: None,
     ) -> None:
         self._path = path
+        self._watch = watch
         self._facts = facts
         self._folder = folder
         self._context = (before, after)
@@ -117,6 +119,7 @@ class PlateCutter:
         """Chunks as they are decided, and None for every frame that is found in between."""
         for frame in self._found():
             self._frames.append(frame)
+            self._watch(len(self._frames))
             self._index.extend([(frame.packet, frame.pts)])
             yield from self._planner.add(frame.pts, frame.key)
             yield None
@@ -137,7 +140,7 @@ class PlateCutter:
             except PacketsNotEnoughError:
                 if self._log is not None:
                     self._log.read_rest(self._facts)
-        self._decoded = decode_timeline(self._path, self._facts)
+        self._decoded = decode_timeline(self._path, self._facts, self._watch)
         self._index.know_damage(self._decoded)
         columns = (self._decoded.pts, self._decoded.duration, self._decoded.key, self._decoded.packet)
         decoded = [ScannedFrame(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,17 +56,18 @@ class _Seen:
             yield packet
 
 
-def decode_timeline(path: Path, facts: PlateFacts) -> Timeline:
+def decode_timeline(path: Path, facts: PlateFacts, watch: Callable[[int], None] = lambda frames: None) -> Timeline:
     """Every frame of a plain decode, with libavcodec's best-effort time stamps, made strictly increasing.
 
     Frames whose packets could not be decoded are kept in their place (`concealed`), frames that came out with faults
-    are listed (`damaged`). Raises InputError when no frame can be decoded.
+    are listed (`damaged`). `watch` is told how many pictures there are so far, and may raise to end it; it counts from
+    the start again where a damaged plate is decoded twice. Raises InputError when no frame can be decoded.
     """
     found: frozenset[int] = frozenset()
-    seen, log = _decode_all(path, facts, exacting=True)
+    seen, log = _decode_all(path, facts, watch, exacting=True)
     if log.errors and facts.video.codec in limits.SILENT:
         found = frozenset(ordinal for ordinal, _ in log.errors)
-        seen, log = _decode_all(path, facts)
+        seen, log = _decode_all(path, facts, watch)
     clock, unroller = BestEffort(seen.stamps), Unroller(seen.stamps)
     all_key = facts.video.codec in limits.INTRA_ONLY
     lost = _lost(seen, facts) if log.errors else frozenset()
@@ -86,7 +87,9 @@ def _touched(found: frozenset[int], seen: _Seen) -> frozenset[int]:
     return frozenset(given[place] for fault in found if (place := bisect_left(given, fault)) < len(given))
 
 
-def _decode_all(path: Path, facts: PlateFacts, *, exacting: bool = False) -> tuple[_Seen, DecodeLog]:
+def _decode_all(
+    path: Path, facts: PlateFacts, watch: Callable[[int], None], *, exacting: bool = False
+) -> tuple[_Seen, DecodeLog]:
     """One thread: with several, what becomes of a fault, and whether it is noticed, depends on which comes first."""
     seen, log = _Seen(), DecodeLog()
     shape: tuple[int, int, str] | None = None
@@ -98,6 +101,7 @@ def _decode_all(path: Path, facts: PlateFacts, *, exacting: bool = False) -> tup
                 if found != shape:
                     raise _another_picture(shape, found, len(seen.shown), seen.stamps[item.ordinal], facts)
                 seen.shown.append(_Shown(item.ordinal, item.trigger, item.picture.is_corrupt))
+                watch(len(seen.shown))
         reader.require_whole()
     return seen, log
 

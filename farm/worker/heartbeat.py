@@ -60,8 +60,9 @@ class Heartbeat:
         database that is away for a moment ends no attempt (the lease decides).
     draining: says whether the worker was told to leave at once.
     called: says whether something is wanted of the attempt since it was last asked; then it reports at once.
+    overrun: gets frames done and note, and gives the error to stop with when the attempt costs too much for that.
     grace: seconds that a stopped attempt has to come back before its process is ended: a call stuck in native code
-        hears no exception.
+        hears no exception. `give_up` is told of the error first.
     exit_process: ends this process; injected for tests.
     """
 
@@ -72,6 +73,8 @@ class Heartbeat:
         *,
         draining: Callable[[], bool] = lambda: False,
         called: Callable[[], bool] = lambda: False,
+        overrun: Callable[[int, str], FarmError | None] = lambda done, note: None,
+        give_up: Callable[[FarmError], None] = lambda error: None,
         grace: float = 30.0,
         exit_process: Callable[[int], object] = os._exit,
         clock: Callable[[], float] = time.monotonic,
@@ -80,6 +83,8 @@ class Heartbeat:
         self._seconds = seconds
         self._draining = draining
         self._called = called
+        self._overrun = overrun
+        self._give_up = give_up
         self._grace = grace
         self._exit_process = exit_process
         self._clock = clock
@@ -95,7 +100,10 @@ class Heartbeat:
         self._done, self._note = done, note
 
     def check(self) -> None:
-        """Raise StaleLeaseError or InterruptedTaskError when this attempt has to stop. Cheap: call it per frame."""
+        """Raise StaleLeaseError, InterruptedTaskError or what `overrun` gave when this attempt has to stop.
+
+        Cheap: call it per frame.
+        """
         if self._stop is not None:
             raise self._stop
 
@@ -129,8 +137,12 @@ class Heartbeat:
             if self._draining():
                 self._stop = InterruptedTaskError("The worker was told to leave.", do="The task is handed back.")
                 break
+            report = self._report()
+            self._stop = self._overrun(report.done, report.note)
+            if self._stop is not None:
+                break
             try:
-                answer = self._beat(self._report())
+                answer = self._beat(report)
             except Exception as error:
                 log.warning("heartbeat failed", error=str(error))
                 continue
@@ -141,4 +153,7 @@ class Heartbeat:
                 break
         if self._stop is not None and not self._finished.wait(self._grace):
             log.error("attempt did not stop; ending the process", grace_seconds=self._grace)
-            self._exit_process(EXIT_DISOBEYED)
+            try:
+                self._give_up(self._stop)
+            finally:
+                self._exit_process(EXIT_DISOBEYED)

@@ -23,6 +23,7 @@ from farm.worker.attempt_log import AttemptLog, AttemptLogs, LogKey, cause_of
 from farm.worker.calls import Calls, Ear
 from farm.worker.control import Control
 from farm.worker.heartbeat import Beat, Heartbeat
+from farm.worker.processor_limit import ProcessorLimit
 from farm.worker.scratch import CALLS, LOGS, SEATS, Scratch, scratch_root
 from farm.worker.seats import Seats
 from farm.worker.task import TaskContext
@@ -125,7 +126,7 @@ class Slot:
         key = LogKey(lease.job_id, lease.task_id, lease.attempt_id)
         with bound(**ids), self._scratch.folder(lease.attempt_id) as folder, self._logs.keeping(key) as kept:
             log.info("task claimed", position=claim.position, number=claim.number)
-            heartbeat = self._heartbeat(claim)
+            heartbeat = self._heartbeat(claim, kept)
             task = TaskContext(claim, self._control, self._store, self._toolbox, folder, heartbeat, self._settings)
             try:
                 with heartbeat:
@@ -157,16 +158,26 @@ class Slot:
         most = self._settings.recycle_tasks
         return bool(most) and (self._done if done is None else done) >= most
 
-    def _heartbeat(self, claim: Claim) -> Heartbeat:
+    def _heartbeat(self, claim: Claim, kept: AttemptLog) -> Heartbeat:
         def beat(report: Beat) -> HeartbeatAnswer:
             progress = Progress(frames_done=report.done, fps=report.rate, note=report.note)
             return self._control.heartbeat(claim.lease, progress)
 
-        seconds = claim.lease.heartbeat_seconds
-        if self._calls is None:
-            return Heartbeat(beat, seconds, draining=self._leaving)
-        ear = Ear(self._calls, claim.lease.job_id, self._offer.worker_id)
-        return Heartbeat(beat, seconds, draining=self._leaving, called=ear)
+        def give_up(error: FarmError) -> None:
+            """The task's own thread is lost in native code: say here why its process ends."""
+            if not isinstance(error, StaleLeaseError):
+                self._report(claim, error, kept)
+
+        limit = ProcessorLimit(claim.kind, f"{claim.kind} of job {claim.lease.job_id}")
+        heard = Ear(self._calls, claim.lease.job_id, self._offer.worker_id) if self._calls else lambda: False
+        return Heartbeat(
+            beat,
+            claim.lease.heartbeat_seconds,
+            draining=self._leaving,
+            called=heard,
+            overrun=limit.overrun,
+            give_up=give_up,
+        )
 
     def _leaving(self) -> bool:
         """Whether the time that a draining worker may take for its task is over."""

@@ -35,6 +35,10 @@ def plan(context: TaskContext) -> PlanResult:
     publish(facts.model_dump(mode="json"))
     before, after = CONTEXT if job.recipe.changes_faces else (0, 0)
 
+    def watch(frames: int) -> None:
+        context.heartbeat.progress(frames, "finding frames")
+        context.heartbeat.check()
+
     def cutter(*, by_decoding: bool) -> PlateCutter:
         return PlateCutter(
             path,
@@ -46,6 +50,7 @@ def plan(context: TaskContext) -> PlanResult:
             # Trackers remember: at a cut they may forget.
             at_scenes=job.recipe.changes_faces,
             by_decoding=by_decoding,
+            watch=watch,
         )
 
     def warn(timeline: Timeline) -> None:

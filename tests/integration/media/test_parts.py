@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from farm.chunker.cut import PlateCutter
+from farm.errors import InterruptedTaskError
 from farm.media.probe import probe
 from farm.sample import generate
 
@@ -23,3 +25,23 @@ def test_a_part_is_the_same_part_of_the_whole(tmp_path: Path) -> None:
         for name in ("pts", "key", "packet"):
             assert np.array_equal(getattr(part, name), getattr(wanted, name))
         assert part.duration[:-1].tolist() == wanted.duration[:-1].tolist()
+
+
+@pytest.mark.parametrize("by_decoding", [False, True])
+def test_planning_says_how_far_it_is_and_can_be_ended(tmp_path: Path, by_decoding: bool) -> None:
+    """A long plate that has to be decoded gives no chunk for a long time: it must not look stuck, and obey."""
+    plate = generate(tmp_path / "plate", seconds=2, size=(128, 96), people=1).plate
+    folder = tmp_path / "segments"
+    folder.mkdir()
+    told: list[int] = []
+
+    def watch(frames: int) -> None:
+        told.append(frames)
+        if frames == 20:
+            raise InterruptedTaskError("The job is cancelled.")
+
+    cutter = PlateCutter(plate, probe(plate), folder, by_decoding=by_decoding, watch=watch)
+    with pytest.raises(InterruptedTaskError):
+        next(cutter.run())
+    assert told == list(range(1, 21))
+    assert not list(folder.iterdir())

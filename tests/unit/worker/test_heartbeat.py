@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from farm.errors import InterruptedTaskError, StaleLeaseError
+from farm.errors import FarmError, InputError, InterruptedTaskError, StaleLeaseError
 from farm.worker.heartbeat import EXIT_DISOBEYED, Beat, Heartbeat
 
 
@@ -134,3 +134,35 @@ def test_an_attempt_that_does_not_stop_ends_its_process() -> None:
     with Heartbeat(lambda report: Said(alive=False), 0.001, grace=0.001, exit_process=end):
         assert ended.wait(5)
     assert codes == [EXIT_DISOBEYED]
+
+
+def test_an_attempt_that_costs_too_much_stops_with_the_reason() -> None:
+    def overrun(done: int, note: str) -> FarmError | None:
+        return InputError(f"no further than {done}{note}")
+
+    with (
+        pytest.raises(InputError, match="no further than 0"),
+        Heartbeat(lambda report: Said(alive=True), 0.001, overrun=overrun) as heartbeat,
+    ):
+        wait_for_stop(heartbeat)
+
+
+def test_a_process_that_is_lost_in_native_code_says_why_before_it_ends() -> None:
+    told: list[object] = []
+    ended = threading.Event()
+    error = InputError("The decoder spins.")
+
+    def end(code: int) -> None:
+        told.append(code)
+        ended.set()
+
+    with Heartbeat(
+        lambda report: Said(alive=True),
+        0.001,
+        overrun=lambda done, note: error,
+        give_up=told.append,
+        grace=0.001,
+        exit_process=end,
+    ):
+        assert ended.wait(5)
+    assert told == [error, EXIT_DISOBEYED]
