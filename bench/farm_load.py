@@ -9,6 +9,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import psutil
@@ -155,6 +156,9 @@ class _ServerTime:
         return self._now() - self._before
 
     def _now(self) -> float:
+        live = []
+        for process in self._server.children():
+            with suppress(psutil.NoSuchProcess):  # its client has gone: its time is in the server's own account
+                live.append(process.cpu_times())
         own = self._server.cpu_times()
-        live = [process.cpu_times() for process in self._server.children()]
         return own.children_user + own.children_system + sum(t.user + t.system for t in (own, *live))

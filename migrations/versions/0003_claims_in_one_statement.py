@@ -12,6 +12,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from farm.db.online import add_columns
+
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
@@ -262,10 +264,10 @@ END $$"""
 
 
 def upgrade() -> None:
-    # a lock that is not had at once would hold up every claim behind it: give up instead, and be run again
-    op.execute("SET LOCAL lock_timeout = '5s'")
-    op.add_column("task", sa.Column("due", sa.DateTime(timezone=True), nullable=True), if_not_exists=True)
-    op.add_column("job", sa.Column("late_since", sa.DateTime(timezone=True), nullable=True), if_not_exists=True)
+    add_columns(
+        ("task", sa.Column("due", sa.DateTime(timezone=True), nullable=True)),
+        ("job", sa.Column("late_since", sa.DateTime(timezone=True), nullable=True)),
+    )
     for function in (_TAKE, _WORK, _CLAIM, _FINISH):
         op.execute(function)
     with op.get_context().autocommit_block():

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from farm.db.online import add_columns
+
 revision = "0006"
 down_revision = "0005"
 branch_labels = None
@@ -32,15 +34,12 @@ _MONEY = (
 
 
 def upgrade() -> None:
-    op.execute("SET LOCAL lock_timeout = '5s'")
-    op.add_column("job", sa.Column("max_retries", sa.Integer(), nullable=True), if_not_exists=True)
-    op.add_column("job", sa.Column("delete_at", sa.DateTime(timezone=True), nullable=True), if_not_exists=True)
-    op.add_column(
-        "project", sa.Column("money", sa.Float(), server_default=sa.text("0"), nullable=False), if_not_exists=True
-    )
-    op.add_column("project", sa.Column("budget_money", sa.Float(), nullable=True), if_not_exists=True)
-    op.add_column(
-        "lane", sa.Column("wire", sa.Integer(), server_default=sa.text("1"), nullable=False), if_not_exists=True
+    add_columns(
+        ("job", sa.Column("max_retries", sa.Integer(), nullable=True)),
+        ("job", sa.Column("delete_at", sa.DateTime(timezone=True), nullable=True)),
+        ("project", sa.Column("money", sa.Float(), server_default=sa.text("0"), nullable=False)),
+        ("project", sa.Column("budget_money", sa.Float(), nullable=True)),
+        ("lane", sa.Column("wire", sa.Integer(), server_default=sa.text("1"), nullable=False)),
     )
     for function, before, after in (_WIRE, _MONEY):
         _amend(function, before, after)
@@ -57,6 +56,7 @@ def upgrade() -> None:
             postgresql_where=sa.text("delete_at IS NOT NULL"),
             postgresql_concurrently=True,
         )
+    op.execute("SET LOCAL lock_timeout = '5s'")
     op.execute(f"ALTER TABLE lane ADD CONSTRAINT {_UNIQUE_NOW} UNIQUE USING INDEX {_UNIQUE_NOW}")
     op.execute(f"ALTER TABLE lane DROP CONSTRAINT IF EXISTS {_UNIQUE}")
 

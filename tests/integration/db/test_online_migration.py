@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import literal, select, table, text
 from sqlalchemy.orm import Session
 
 from farm import jobs
@@ -167,3 +167,29 @@ def test_a_migration_that_was_broken_off_is_done_again(farm: Sessions, schema_da
         valid = text("SELECT indisvalid FROM pg_index WHERE indexrelid = 'ix_task_claim'::regclass")
         assert session.scalar(valid) is True
     assert Hands(farm).submit()
+
+
+@pytest.mark.parametrize(
+    ("before", "to", "held", "wanted"), [("0002", "0003", "job", "task"), ("0005", "0006", "lane", "job")]
+)
+def test_a_migration_never_holds_one_table_while_it_waits_for_another(
+    farm: Sessions, schema_database: str, before: str, to: str, held: str, wanted: str
+) -> None:
+    """A worker that came to the tables in the other order would be in a deadlock with it, and one of them would end."""
+    downgrade(schema_database, before)
+    migrating = threading.Thread(target=upgrade, args=(schema_database, to))
+    with farm() as worker, farm() as onlooker:
+        worker.execute(select(literal(1)).select_from(table(held)))
+        migrating.start()
+        waits = text(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE application_name = 'farm-migrate' AND datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        while not onlooker.scalar(waits):
+            onlooker.rollback()
+            assert migrating.is_alive()
+        worker.execute(text("SET LOCAL lock_timeout = '2s'"))
+        worker.execute(select(literal(1)).select_from(table(wanted)))
+    migrating.join()
+    with farm() as session:
+        assert session.scalar(text("SELECT version_num FROM alembic_version")) == to
