@@ -62,7 +62,7 @@ class Heartbeat:
     called: says whether something is wanted of the attempt since it was last asked; then it reports at once.
     overrun: gets frames done and note, and gives the error to stop with when the attempt costs too much for that.
     grace: seconds that a stopped attempt has to come back before its process is ended: a call stuck in native code
-        hears no exception. `give_up` is told of the error first.
+        hears no exception. `give_up` is told of the error first, and has as long to pass it on.
     exit_process: ends this process; injected for tests.
     """
 
@@ -153,7 +153,8 @@ class Heartbeat:
                 break
         if self._stop is not None and not self._finished.wait(self._grace):
             log.error("attempt did not stop; ending the process", grace_seconds=self._grace)
-            try:
-                self._give_up(self._stop)
-            finally:
-                self._exit_process(EXIT_DISOBEYED)
+            # On a thread of its own: a database that does not answer must not keep the process alive.
+            telling = threading.Thread(target=self._give_up, args=(self._stop,), name="give-up", daemon=True)
+            telling.start()
+            telling.join(self._grace)
+            self._exit_process(EXIT_DISOBEYED)

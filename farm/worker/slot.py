@@ -10,7 +10,16 @@ from contextlib import suppress
 import structlog
 
 from farm.db.engine import make_engine, make_sessions
-from farm.errors import ErrorClass, FarmError, InputError, LostResultError, PlanMismatchError, StaleLeaseError, classify
+from farm.errors import (
+    ErrorClass,
+    FarmError,
+    InputError,
+    InterruptedTaskError,
+    LostResultError,
+    PlanMismatchError,
+    StaleLeaseError,
+    classify,
+)
 from farm.inference.bound import is_poisoned
 from farm.jobs.policy import policy_of
 from farm.jobs.wire import Claim, HeartbeatAnswer, Progress
@@ -165,7 +174,7 @@ class Slot:
 
         def give_up(error: FarmError) -> None:
             """The task's own thread is lost in native code: say here why its process ends."""
-            if not isinstance(error, StaleLeaseError):
+            if not isinstance(error, (StaleLeaseError, InterruptedTaskError)):
                 self._report(claim, error, kept)
 
         limit = ProcessorLimit(claim.kind, f"{claim.kind} of job {claim.lease.job_id}")

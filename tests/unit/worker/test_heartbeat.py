@@ -161,8 +161,22 @@ def test_a_process_that_is_lost_in_native_code_says_why_before_it_ends() -> None
         0.001,
         overrun=lambda done, note: error,
         give_up=told.append,
-        grace=0.001,
+        grace=0.5,
         exit_process=end,
     ):
         assert ended.wait(5)
     assert told == [error, EXIT_DISOBEYED]
+
+
+def test_a_process_that_cannot_say_why_it_ends_ends_all_the_same() -> None:
+    ended, never = threading.Event(), threading.Event()
+    with Heartbeat(
+        lambda report: Said(alive=True),
+        0.001,
+        overrun=lambda done, note: InputError("The decoder spins."),
+        give_up=lambda error: never.wait(60) and None,
+        grace=0.001,
+        exit_process=lambda code: ended.set(),
+    ):
+        assert ended.wait(5)
+    never.set()
