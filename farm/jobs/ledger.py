@@ -17,9 +17,6 @@ from sqlalchemy import event as sa_event
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from farm.db.enums import TaskKind
-from farm.db.tables import Lane
-
 _KEY = "farm.ledger"
 CALLS_CHANNEL = "farm_calls"
 
@@ -111,6 +108,7 @@ def _write(session: Session) -> None:
         _write_rest(session, ledger)
 
 
+# A wake-up names no task: a claim decides by itself what is the most urgent.
 _WAKES = text("""
     WITH told AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:counts AS int[])) AS t(id, count)),
     locked AS (SELECT id FROM lane WHERE id IN (SELECT id FROM told) ORDER BY id FOR NO KEY UPDATE),
@@ -125,18 +123,6 @@ _WAKES = text("""
 
 def _write_wakes(session: Session, wakes: Counter[str]) -> None:
     session.execute(_WAKES, {"ids": list(wakes), "counts": list(wakes.values())})
-
-
-def wake_payload(kind: TaskKind | str, lane: Lane | Any, number: int) -> dict[str, Any]:
-    """What a wake-up says: ids are not needed, since a claim decides by itself what is the most urgent."""
-    return {
-        "kind": str(kind),
-        "tags": list(lane.tags),
-        "vram_mb": lane.vram_mb,
-        "models": list(lane.models),
-        "codecs": list(lane.codecs),
-        "count": number,
-    }
 
 
 # One statement, since every claim and finish pays for it. The order is forced by what reads what: first the jobs'

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from farm.db.engine import Sessions, transact
-from farm.db.enums import OutboxTopic
-from farm.db.tables import Outbox, Task
-from farm.jobs import moves
-from farm.jobs.ledger import wake_payload
+from farm.db.tables import Task
+from farm.jobs import ledger, moves
 from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.states import TaskState
 
 _MOST_WAKES = 64
 
 _FORGOTTEN = text("""
-    WITH due AS (
-        SELECT l.id FROM lane l
-        WHERE l.open AND l.woken_at < clock_timestamp() - make_interval(secs => :again)
-          AND EXISTS (SELECT 1 FROM task t WHERE t.lane_id = l.id AND t.state = 'ready')
-        LIMIT :batch FOR NO KEY UPDATE OF l SKIP LOCKED)
-    UPDATE lane SET woken_at = clock_timestamp() FROM due WHERE lane.id = due.id
-    RETURNING lane.id, lane.kind, lane.tags, lane.vram_mb, lane.models, lane.codecs,
-        (SELECT count(*) FROM (SELECT 1 FROM task t WHERE t.lane_id = lane.id AND t.state = 'ready' LIMIT :most) r)
-        AS ready""")
+    SELECT l.id,
+        (SELECT count(*) FROM (SELECT 1 FROM task t WHERE t.lane_id = l.id AND t.state = 'ready' LIMIT :most) r)
+        AS ready
+    FROM lane l
+    WHERE l.open AND l.woken_at < clock_timestamp() - make_interval(secs => :again)
+      AND EXISTS (SELECT 1 FROM task t WHERE t.lane_id = l.id AND t.state = 'ready')
+    LIMIT :batch FOR NO KEY UPDATE OF l SKIP LOCKED""")
 
 _LOCK_QUIET = text("""
     SELECT l.id FROM lane l
@@ -83,11 +79,8 @@ class Waker:
         lanes = session.execute(
             _FORGOTTEN, {"again": policy.wake_again_seconds, "batch": policy.batch, "most": _MOST_WAKES}
         ).all()
-        if lanes:
-            session.execute(
-                insert(Outbox),
-                [{"topic": OutboxTopic.WAKE, "payload": wake_payload(lane.kind, lane, lane.ready)} for lane in lanes],
-            )
+        for lane in lanes:
+            ledger.wake(session, lane.id, lane.ready)
         return len(lanes)
 
 
