@@ -35,7 +35,8 @@ class PlateCutter:
     in one piece, a second cursor follows and copies. Where the packets do not say which frames there are, the plate is
     decoded instead, and the chunks handed out so far are checked against that.
     `at_scenes` ends chunks where scenes begin, where one begins within reach: for work that remembers from frame to
-    frame. `watch` is told how many frames were found so far, also while no chunk comes out, and may raise to end it.
+    frame. `watch` is told how many frames were found so far, also while no chunk comes out, and which
+    ones are coded anew; it may raise to end it.
     """
 
     def __init__(
@@ -76,7 +77,10 @@ class PlateCutter:
         be wrong: plan again with `by_decoding`), OSError (disk).
         """
         try:
-            for segment in cut_wants(self._path, self._facts, self._index, self._wants(), self._folder, log=self._log):
+            segments = cut_wants(
+                self._path, self._facts, self._index, self._wants(), self._folder, log=self._log, watch=self._watch
+            )
+            for segment in segments:
                 yield CutChunk(self._ranges.pop(segment.first), segment)
         finally:
             self._scenes.close()

@@ -6,7 +6,7 @@ also where the stream is damaged or has no place to start from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from farm.media.decoder import DecoderSetup
@@ -19,9 +19,17 @@ from farm.media.segmentfile import Segment, SegmentFileWriter, SegmentHeader, en
 
 
 def lossless_segments(
-    path: Path, facts: PlateFacts, index: FrameIndex, wants: Iterator[Want], folder: Path
+    path: Path,
+    facts: PlateFacts,
+    index: FrameIndex,
+    wants: Iterator[Want],
+    folder: Path,
+    watch: Callable[[int], None] = lambda frames: None,
 ) -> Iterator[Segment]:
-    """Segments for `wants`, which are in order, each yielded when it is complete."""
+    """Segments for `wants`, which are in order, each yielded when it is complete.
+
+    `watch` is told of every frame, by its number, and may raise to end it.
+    """
     waiting = next(wants, None)
     if waiting is None:
         return
@@ -31,6 +39,7 @@ def lossless_segments(
     started: list[tuple[Want, SegmentFileWriter]] = []
     try:
         for frame in plate_frames(path, facts, index, low=waiting.low):
+            watch(frame.index)
             while waiting is not None and waiting.low <= frame.index:
                 started.append((waiting, _start(waiting, index, setup, folder)))
                 waiting = next(wants, None)

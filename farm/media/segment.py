@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -72,8 +72,12 @@ def cut_wants(
     *,
     lossless: bool = False,
     log: PacketLog | None = None,
+    watch: Callable[[int], None] = lambda frames: None,
 ) -> Iterator[Segment]:
-    """The same for wants that are made while the index still grows, and `log`, if there is one, with it."""
+    """The same for wants that are made while the index still grows, and `log`, if there is one, with it.
+
+    `watch` is told of frames that are coded anew, which takes long.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if log is not None:
         wants = chain([first], wants) if (first := next(wants, None)) is not None else iter(())
@@ -87,7 +91,7 @@ def cut_wants(
         with open_packets(path, facts) as reader:
             yield from cutter.run(reader.setup, facts.video.codec, reader.coded())
         wants = cutter.remaining()
-    yield from lossless_segments(path, facts, index, wants, folder)
+    yield from lossless_segments(path, facts, index, wants, folder, watch)
 
 
 class _Cutter:

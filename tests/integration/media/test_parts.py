@@ -7,7 +7,10 @@ import pytest
 
 from farm.chunker.cut import PlateCutter
 from farm.errors import InterruptedTaskError
+from farm.media.frameindex import FrameIndex
+from farm.media.lossless import lossless_segments
 from farm.media.probe import probe
+from farm.media.scan import scan_timeline
 from farm.sample import generate
 
 
@@ -45,3 +48,17 @@ def test_planning_says_how_far_it_is_and_can_be_ended(tmp_path: Path, by_decodin
         next(cutter.run())
     assert told == list(range(1, 21))
     assert not list(folder.iterdir())
+
+
+def test_coding_anew_says_how_far_it_is(tmp_path: Path) -> None:
+    plate = generate(tmp_path / "plate", seconds=1, size=(128, 96), people=1).plate
+    facts = probe(plate)
+    index, told = FrameIndex.of(scan_timeline(plate, facts)), list[int]()
+    wants = iter([index.want(0, 10, 0, 0), index.want(10, 20, 0, 0)])
+    folder = tmp_path / "segments"
+    folder.mkdir()
+
+    segments = list(lossless_segments(plate, facts, index, wants, folder, told.append))
+
+    assert len(segments) == 2
+    assert told == list(range(20))
