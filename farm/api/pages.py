@@ -19,6 +19,7 @@ from farm.api.services import services
 from farm.errors import ConflictError, FarmError
 from farm.faces.mapping import MappingMode, MappingRequest
 from farm.media.deliverables import deliverable, names
+from farm.media.loudness import LOUDNESS
 from farm.provenance.consent import STATEMENT
 
 bp = Blueprint("pages", __name__)
@@ -59,6 +60,7 @@ def home() -> str:
         version=__version__,
         recipes=[recipe for recipe, refusal in offered(found) if not refusal],
         deliverables=[deliverable(name) for name in names()],
+        norms=LOUDNESS.values(),
         statement=STATEMENT,
         chunk_seconds=found.settings.chunk_seconds,
         max_retries=found.settings.max_retries,

@@ -7,13 +7,15 @@
   let key = fresh();
 
   function options() {
+    const also = Array.from(byId("also").querySelectorAll(":checked"), (box) => box.value);
     const picked = {
       recipe: byId("recipe").value,
-      deliverables: [byId("deliverable").value],
+      deliverables: [...new Set([byId("deliverable").value, ...also])],
       title: byId("title").value.trim(),
     };
     const seconds = byId("chunk-seconds").value;
     if (seconds) picked.chunk_seconds = Number(seconds);
+    if (byId("loudness").value) picked.loudness = byId("loudness").value;
     const size = byId("max-size").value;
     if (size) picked.max_bytes = Math.round(Number(size) * 1e6);
     const retries = byId("max-retries").value;
