@@ -38,7 +38,7 @@ def shut(points: NDArray[np.floating]) -> Shut:
 
 def lidded(detail: Texture, skin: Mask) -> Texture:
     """The unrolled face `detail` (n, n, 3) with both eyes covered by the skin around them; `skin` (m, m) is trusted."""
-    place = np.maximum(*_places(len(skin)))
+    place = np.maximum(*places(len(skin)))
     around = np.asarray(cv2.dilate(place, np.ones((5, 5), np.uint8)), np.float32)
     return bared(detail, np.asarray(skin * (1 - around), np.float32))
 
@@ -46,7 +46,7 @@ def lidded(detail: Texture, skin: Mask) -> Texture:
 def with_lids(detail: Texture, lids: Texture, far: Shut) -> Texture:
     """`detail` with the eyes covered as `lids` has them, as `far` as each eye is shut."""
     out = detail
-    for place, share in zip(_places(len(detail)), far, strict=True):
+    for place, share in zip(places(len(detail)), far, strict=True):
         if share > 0:
             if out is detail:
                 out = detail.copy()
@@ -59,33 +59,46 @@ def with_lids(detail: Texture, lids: Texture, far: Shut) -> Texture:
 def with_lashes(painted: Texture, plate: Texture, points: NDArray[np.floating], far: Shut, width: float) -> Texture:
     """`painted` (h, w, 3) with the dark line of the plate's lashes on lids that are shut `far`.
 
-    `points` are landmarks in its pixels, `width` the face's. Taken is how much darker the line is than the lid around
-    it, so that the plate's skin colour and paint stay out.
+    `points` are landmarks in its pixels, `width` the face's.
     """
     out = painted
+    for rows, columns, mask in lashes(points, far, width, painted.shape):
+        if out is painted:
+            out = painted.copy()
+        luma = np.asarray(plate[rows, columns] @ _LUMA, np.float32)
+        out[rows, columns] = painted[rows, columns] * (1 + (darker(luma, width) - 1) * mask)[..., None]
+    return out
+
+
+def lashes(
+    points: NDArray[np.floating], far: Shut, width: float, shape: tuple[int, ...]
+) -> list[tuple[slice, slice, Mask]]:
+    """Where the lashes of shut eyes lie on a canvas (h, w): rows, columns, and how much (0..1)."""
+    found = []
     for rim, share in zip(_RIMS, far, strict=True):
         line = np.asarray(points, np.float64)[list(rim), :2]
         reach = _LASHES * width
         low = np.maximum(np.floor(line.min(axis=0) - reach), 0).astype(int)
-        high = np.minimum(np.ceil(line.max(axis=0) + reach) + 1, painted.shape[1::-1]).astype(int)
+        high = np.minimum(np.ceil(line.max(axis=0) + reach) + 1, shape[1::-1]).astype(int)
         if share == 0 or (high - low < 3).any():
             continue
-        if out is painted:
-            out = painted.copy()
-        part = (slice(low[1], high[1]), slice(low[0], high[0]))
-        luma = np.asarray(plate[part] @ _LUMA, np.float32)
-        lid = blurred(np.asarray(cv2.morphologyEx(luma, cv2.MORPH_CLOSE, _disc(max(1, round(reach)))), np.float32), 1.0)
-        ratio = np.clip((luma + 0.02) / (lid + 0.02), _DARKEST, 1)
-        near = np.zeros(luma.shape, np.uint8)
+        near = np.zeros((high - low)[::-1], np.uint8)
         fixed = np.round((line - low) * 16).astype(np.int32)
         cv2.polylines(near, [fixed], False, 255, max(1, round(reach)), cv2.LINE_AA, 4)
         mask = blurred(near.astype(np.float32) / np.float32(255), max(0.5, reach / 3)) * np.float32(share)
-        out[part] = painted[part] * (1 + (ratio - 1) * mask)[..., None]
-    return out
+        found.append((slice(low[1], high[1]), slice(low[0], high[0]), mask))
+    return found
+
+
+def darker(luma: Mask, width: float) -> Mask:
+    """How much darker a line is than the lid around it: the plate's skin colour and paint stay out."""
+    radius = max(1, round(_LASHES * width))
+    lid = blurred(np.asarray(cv2.morphologyEx(luma, cv2.MORPH_CLOSE, _disc(radius)), np.float32), 1.0)
+    return np.clip((luma + 0.02) / (lid + 0.02), _DARKEST, 1).astype(np.float32)
 
 
 @cache
-def _places(side: int) -> tuple[Mask, Mask]:
+def places(side: int) -> tuple[Mask, Mask]:
     """Each eye with the rims of its lids in a texture, soft edges; the fold above it stays the person's."""
 
     def of(eye: tuple[int, ...]) -> Mask:

@@ -29,20 +29,18 @@ from farm.faces.texture import (
     blurred,
     filled_outline,
     sampled,
-    shading,
     smoothstep,
 )
-from farm.faces.views import clipped
+from farm.faces.tones import light_of
+from farm.faces.views import Box, clipped
 from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
 from farm.media.tonemap import tone_map_of
 
 _MIN_STRENGTH = 0.02
-_LIGHT_SIDE = 64
 _LARGE = 360
 _EYES_RIGID = 0.5
 _FINE_SIGMA = 1.5
-_RELIEF, _MOST_RELIEF = 1.15, 1.4
 _MOST_SHARPER = 2.5
 """How many times its fine detail a skin may be given at most."""
 _AS_SHARP = 0.78
@@ -83,16 +81,26 @@ def believable(pose: HeadPose, settings: SwapSettings) -> float:
     return float(yaw * pitch)
 
 
+def strength_of(target: Target, settings: SwapSettings) -> float:
+    """How much is put in, 0..1; 0 where that is too little to be seen."""
+    clear = clear_enough(target.sharpness, settings.min_sharpness)
+    strength = settings.strength * believable(target.pose, settings) * clear
+    return strength if strength >= _MIN_STRENGTH else 0.0
+
+
+def box_of(frame: Frame, moved: NDArray[np.float64], target: Target) -> Box:
+    """The box of the frame (x0, y0, x1, y1) in which the face lies with its landmarks where they were and `moved`."""
+    both = np.vstack([moved[:VERTICES, :2], target.points[:VERTICES, :2]])
+    return clipped(frame, np.concatenate([both.min(axis=0), both.max(axis=0)]), margin=2)
+
+
 def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: SwapSettings) -> Patch | None:
     """Put `identity` onto `target` in `frame`, in place; None where nothing was changed."""
-    strength = (
-        settings.strength * believable(target.pose, settings) * clear_enough(target.sharpness, settings.min_sharpness)
-    )
-    if strength < _MIN_STRENGTH:
+    strength = strength_of(target, settings)
+    if strength == 0:
         return None
-    moved = _reproportioned(target, identity, settings.proportions)
-    both = np.vstack([moved[:VERTICES, :2], target.points[:VERTICES, :2]])
-    box = clipped(frame, np.concatenate([both.min(axis=0), both.max(axis=0)]), margin=2)
+    moved = reproportioned(target, identity, settings.proportions)
+    box = box_of(frame, moved, target)
     origin = np.array(box[:2], np.float64)
     region, tones = region_to_rgb(frame, box), tone_map_of(frame.colour)
     shown = region if tones.plain else tones.seen(region)
@@ -100,7 +108,7 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     detail, far = identity.detail, lids.shut(canvas.source) if identity.lids is not None else (0.0, 0.0)
     if identity.lids is not None:
         detail = lids.with_lids(detail, identity.lids, far)
-    skin = _light(target, identity, settings).fall_on(canvas, detail)
+    skin = light_of(target, identity, settings.light_scale).fall_on(canvas, detail)
     own, whole = _masks(canvas, target)
     for hand in target.hands:
         covered = _softened(hands.outline(hand, canvas.rgb, origin), 0.008 * canvas.width)
@@ -196,7 +204,7 @@ def _mobile() -> tuple[NDArray[np.float64], ...]:
     return tuple(np.exp(-(((x - u) / w) ** 2) - ((y - v) / h) ** 2) for u, v, w, h in places)
 
 
-def _reproportioned(target: Target, identity: PreparedIdentity, share: float) -> NDArray[np.float64]:
+def reproportioned(target: Target, identity: PreparedIdentity, share: float) -> NDArray[np.float64]:
     """The landmarks with the identity's proportions: features move by what the two faces at rest differ."""
     if target.rest is None or share == 0:
         return target.points
@@ -217,103 +225,56 @@ def _reproportioned(target: Target, identity: PreparedIdentity, share: float) ->
     return moved
 
 
-@dataclass(frozen=True, slots=True)
-class _Light:
-    """Broad tones in texture coordinates, float32[n, n, 3] RGB each, and how much relief is kept, float32[n, n]."""
-
-    own: Texture
-    plate: Texture
-    relief: Mask
-
-    def fall_on(self, canvas: _Canvas, detail: Texture) -> NDArray[np.float32]:
-        """The identity's `detail`, drawn on the canvas, with its broad tones replaced by the plate's.
-
-        What is darker than its surroundings stays so by the same ratio: black stays black. What is brighter is added,
-        alike in all channels, for a ratio would turn the noise of a picture's weak channel into colour.
-        """
-        level = np.float32(0.016)
-        ratio = np.minimum((self.plate + level) / (self.own + level), np.float32(1.6)) * self.relief[..., None]
-        finer = canvas.draw(detail, fine=True) - canvas.draw(self.own)
-        by_channel = canvas.draw(np.dstack([ratio, ratio @ _LUMA]))
-        scale = np.where(finer < 0, by_channel[..., :3], by_channel[..., 3:])
-        return np.asarray(canvas.draw(self.plate) + finer * scale, np.float32)
-
-
-def _light(target: Target, identity: PreparedIdentity, settings: SwapSettings) -> _Light:
-    """Broad in the middle of the face, closely matched towards the edge, where the two skins meet."""
-    place = atlas(_LIGHT_SIDE)
-    plain = place.inside * (1 - place.features)
-    given, wanted = (
-        (plain * _reduced(mask) + 1e-3 * place.inside).astype(np.float32) for mask in (identity.skin, target.skin)
-    )
-    own, plate = _reduced(identity.texture), _reduced(target.texture)
-    relief = 1 - plain * (1 - _relief(own, given, plate, wanted))
-    seam = (1 - smoothstep(place.edge, 0.05, 0.16))[..., None]
-    wide, close = settings.light_scale, min(settings.light_scale, 0.06)
-
-    def tones(texture: Texture, weight: Mask) -> Texture:
-        broad = shading(texture, weight, wide)
-        return np.asarray(broad + (shading(texture, weight, close) - broad) * seam, np.float32)
-
-    return _Light(tones(own, given), tones(plate, wanted), relief.astype(np.float32))
-
-
-def _relief(own: Texture, given: Mask, plate: Texture, wanted: Mask) -> float:
-    """How much of the identity's skin relief suits the plate: less where far harsher, half as much again at most."""
-
-    def harshness(texture: Texture, weight: Mask) -> float:
-        luma = texture @ _LUMA
-        level = shading(np.dstack([luma] * 3), weight, 0.1)[..., 0]
-        contrast = (luma - level) / (level + 0.05)
-        return float(np.sqrt((weight * contrast**2).sum() / weight.sum()))
-
-    ratio = harshness(plate, wanted) / (harshness(own, given) + 1e-6)
-    return float(np.clip(_RELIEF * np.sqrt(ratio), 0.5, _MOST_RELIEF))
-
-
-def _reduced(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.asarray(cv2.resize(values, (_LIGHT_SIDE, _LIGHT_SIDE), interpolation=cv2.INTER_AREA), np.float32)
-
-
 def _with_grain(
     skin: Texture, plate: Texture, canvas: _Canvas, identity: PreparedIdentity, share: float
 ) -> NDArray[np.float32]:
     """`skin` with the plate's detail that is finer than the identity's picture can hold."""
     if share == 0:
         return skin
-    sigma = float(np.clip(0.5 * canvas.width / identity.resolution, 0.7, 6.0))
     luma = plate @ _LUMA
-    fine = luma - blurred(luma, sigma)
+    fine = luma - blurred(luma, grain_sigma(canvas.width, identity))
     # Grain and pores are faint; edges of lashes, nostrils and hair are not, and must not be copied.
     faint = np.float32(share) * fine / (1 + (fine / np.float32(0.05)) ** 2)
-    return np.asarray(skin + (faint * canvas.draw(_plain_skin()))[..., None], np.float32)
+    return np.asarray(skin + (faint * canvas.draw(plain_skin()))[..., None], np.float32)
+
+
+def grain_sigma(width: float, identity: PreparedIdentity) -> float:
+    """Pixels under which a face of `width` shows detail that the identity's picture cannot hold."""
+    return float(np.clip(0.5 * width / identity.resolution, 0.7, 6.0))
 
 
 @cache
-def _plain_skin() -> Mask:
+def plain_skin() -> Mask:
     """Where fine detail is pores and grain; that of brows, lids and lips is the person's."""
     place = atlas()
     return np.asarray(blurred(1 - place.features, SIZE / 128) * place.inside, np.float32)
 
 
 def _sharpened(skin: Texture, plate: Texture, canvas: _Canvas, own: Mask, share: float) -> NDArray[np.float32]:
-    """`skin` with such fine detail that the face, with `skin` laid over `plate` by `own` (h, w), has the plate's.
-
-    A plate blurred by motion sharpens nothing. Detail d is added m times; what the face then holds of it, c + m·e with
-    e the detail of d where it shows, has the wanted power for the m that solves a quadratic equation.
-    """
-    inner = canvas.draw(_inner_face()) * own > 0.5
+    """`skin` with such fine detail that the face, with `skin` laid over `plate` by `own` (h, w), has the plate's."""
+    inner = canvas.draw(inner_face()) * own > 0.5
     if share == 0 or not inner.any():
         return skin
     fine = _fine(skin @ _LUMA)
     shows = own[inner]
     has = shows * fine[inner] + (1 - shows) * _fine(plate @ _LUMA)[inner]
     adds = shows * _fine(fine)[inner]
-    power = float((has**2).mean()) + 1e-9
-    aim = min(_AS_SHARP**2 * float((_fine(canvas.rgb @ _LUMA)[inner] ** 2).mean()), _MOST_SHARPER**2 * power)
-    a, b = float((adds**2).mean()) + 1e-12, float((has * adds).mean())
-    more = (np.sqrt(max(0.0, b * b + a * (aim - power))) - b) / a if aim > power else 0.0
+    wanted = float((_fine(canvas.rgb @ _LUMA)[inner] ** 2).mean())
+    more = sharpening(float((has**2).mean()), float((adds**2).mean()), float((has * adds).mean()), wanted)
     return np.asarray(skin + (fine * np.float32(share * more))[..., None], np.float32)
+
+
+def sharpening(has: float, adds: float, both: float, plate: float) -> float:
+    """How many times a face's own fine detail is added to it; a plate blurred by motion sharpens nothing.
+
+    Given are mean squares in the inner face: of the detail that the face has (c), of what one time more adds where it
+    shows (e), of their product, and of the plate's detail. c + m·e has the wanted power for the m that solves a
+    quadratic equation.
+    """
+    power = has + 1e-9
+    aim = min(_AS_SHARP**2 * plate, _MOST_SHARPER**2 * power)
+    a = adds + 1e-12
+    return float((np.sqrt(max(0.0, both * both + a * (aim - power))) - both) / a) if aim > power else 0.0
 
 
 def _fine(luma: Mask) -> Mask:
@@ -321,7 +282,7 @@ def _fine(luma: Mask) -> Mask:
 
 
 @cache
-def _inner_face() -> Mask:
+def inner_face() -> Mask:
     return np.asarray((atlas().edge > 0.06).astype(np.float32))
 
 
@@ -329,17 +290,24 @@ def _with_iris(
     plate: Texture, canvas: _Canvas, target: Target, identity: PreparedIdentity, share: float
 ) -> NDArray[np.float32]:
     """The plate's eyes with irises of the identity's colour; glints stay."""
-    if target.iris is None or identity.iris is None or share == 0:
+    ratio = iris_ratio(target, identity)
+    if ratio is None or share == 0:
         return plate
-    # Colours are compared with each face's own skin, so that the light of the two pictures does not count.
-    light = _skin_tone(target.texture, target.skin) / np.maximum(_skin_tone(identity.texture, identity.skin), 0.02)
-    ratio = np.clip((identity.iris * light + 0.03) / (target.iris + 0.03), 0.4, 1.8).astype(np.float32)
     out = plate.copy()
     for rows, columns, where in eyes.irises(canvas.points, plate.shape[:2]):
         part = out[rows, columns]
         glint = smoothstep(part @ _LUMA, 0.6, 0.85)
         part *= 1 + (ratio - 1) * (where * (1 - glint) * np.float32(share))[..., None]
     return out
+
+
+def iris_ratio(target: Target, identity: PreparedIdentity) -> NDArray[np.float32] | None:
+    """By what the plate's irises are scaled to have the identity's colour, RGB (3,); None where one is not known."""
+    if target.iris is None or identity.iris is None:
+        return None
+    # Colours are compared with each face's own skin, so that the light of the two pictures does not count.
+    light = _skin_tone(target.texture, target.skin) / np.maximum(_skin_tone(identity.texture, identity.skin), 0.02)
+    return np.clip((identity.iris * light + 0.03) / (target.iris + 0.03), 0.4, 1.8).astype(np.float32)
 
 
 def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
@@ -349,21 +317,27 @@ def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
 
 def _masks(canvas: _Canvas, target: Target) -> tuple[Mask, Mask]:
     """Where the identity's skin goes, and where anything may change at all (h, w)."""
-    place = atlas()
-    reach = smoothstep(place.edge, 0.003, 0.03) * _shrunk(target.skin)
-    width = canvas.width
+    width, reach = canvas.width, reach_of(target)
     whole = canvas.draw(reach) * canvas.inside
-    own = canvas.draw(reach * _below_hairline()) * canvas.inside
-    shape = own.shape
-    # A little inside the lids: lashes and their paint are the identity's.
-    balls = cv2.erode(eyes.eyeballs(canvas.points, shape), _disc(round(0.005 * width)))
-    kept = np.maximum(balls, filled_outline(canvas.points[list(INNER_LIPS)], shape))
-    own = own * (1 - _softened(np.asarray(kept, np.float32), 0.006 * width))
+    own = canvas.draw(reach * below_hairline()) * canvas.inside
+    own = own * (1 - _softened(kept_of(canvas.points, own.shape, width), 0.006 * width))
     return _softened(own, 0.004 * width), _softened(smoothstep(whole, 0, 0.5), 0.004 * width)
 
 
+def reach_of(target: Target) -> Mask:
+    """Where an unrolled face may be changed: not at its edge, and not where it is no skin."""
+    return smoothstep(atlas().edge, 0.003, 0.03) * _shrunk(target.skin)
+
+
+def kept_of(points: NDArray[np.float64], shape: tuple[int, int], width: float) -> Mask:
+    """What stays the plate's inside a face of `width` with landmarks `points`: eyeballs and mouth, on a canvas."""
+    # A little inside the lids: lashes and their paint are the identity's.
+    balls = cv2.erode(eyes.eyeballs(points, shape), _disc(round(0.005 * width)))
+    return np.maximum(balls, filled_outline(points[list(INNER_LIPS)], shape)).astype(np.float32)
+
+
 @cache
-def _below_hairline() -> Mask:
+def below_hairline() -> Mask:
     """The upper forehead stays the plate's: its hairline would not fit another's."""
     row = np.arange(SIZE, dtype=np.float32)[:, None] / SIZE
     return np.repeat(smoothstep(row, 0.11, 0.17), SIZE, axis=1)
