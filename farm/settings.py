@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from farm.errors import InputError
+from farm.invalid import faults
 
 PREFIX = "FARM_"
 GIB = 2**30
@@ -364,8 +365,8 @@ def load_settings(**overrides: Any) -> Settings:
         return Settings(**overrides)
     except ValidationError as error:
         wrong = "; ".join(
-            f"{PREFIX}{str(item['loc'][0]).upper()}: {item['msg']}" if item["loc"] else item["msg"]
-            for item in error.errors(include_input=False, include_url=False)
+            f"{PREFIX}{fault.field.split('.')[0].upper()}: {fault.why}" if fault.field else fault.why
+            for fault in faults(error)
         )
         raise InputError(
             f"The settings are not usable: {wrong}.", where="settings", do="`docs/settings.md` lists every setting."

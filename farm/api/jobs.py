@@ -31,6 +31,7 @@ from farm.api.sources import fetch_parcel
 from farm.api.submission import Parcel, Submission
 from farm.errors import InputError
 from farm.faces.mapping import MappingRequest
+from farm.invalid import in_words
 
 bp = APIBlueprint("jobs", __name__, url_prefix="/api/v1/jobs", tag="Jobs")
 
@@ -234,8 +235,6 @@ def _parsed(model: type[T], text: bytes, where: str) -> T:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or where}: {item['msg']}"
-            for item in error.errors(include_input=False, include_url=False)[:5]
-        )
-        raise InputError(f"It is not valid: {wrong}.", where=where, do="See /api/v1/openapi.json.") from None
+        raise InputError(
+            f"It is not valid: {in_words(error, where)}.", where=where, do="See /api/v1/openapi.json."
+        ) from None

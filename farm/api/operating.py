@@ -33,6 +33,7 @@ from farm.api.schemas import JobOut, WorkerList
 from farm.api.services import services
 from farm.api.submission import named
 from farm.errors import InfrastructureError, InputError
+from farm.invalid import faults
 from farm.jobs.budgets import ProjectChange, ProjectView
 from farm.jobs.schedules import ScheduleView
 from farm.provenance.consent import ConsentPolicy
@@ -66,9 +67,8 @@ def _told(read: Callable[[], M]) -> M:
     try:
         return read()
     except ValidationError as error:
-        wrong = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in wrong["loc"]) or "body"
-        raise InputError(f"{wrong['msg']}.", where=where, do="See /api/v1/openapi.json.") from None
+        wrong = faults(error)[0]
+        raise InputError(f"{wrong.why}.", where=wrong.field or "body", do="See /api/v1/openapi.json.") from None
 
 
 @bp.post("/jobs/<job_id>/requeue")

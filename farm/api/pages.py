@@ -16,7 +16,7 @@ from farm.api.operating import checked
 from farm.api.recipes import offered
 from farm.api.schemas import JobQuery, MergeIn, SplitIn
 from farm.api.services import services
-from farm.errors import ConflictError, FarmError
+from farm.errors import ConflictError, FarmError, InputError
 from farm.faces.mapping import MappingMode, MappingRequest
 from farm.media.deliverables import deliverable, names
 from farm.media.loudness import LOUDNESS
@@ -102,6 +102,8 @@ def decide(job_id: str) -> ResponseReturnValue:
     form = request.form
     everyone = form.get("everyone")
     chosen = {name.removeprefix(_BECOMES): label for name, label in form.items() if name.startswith(_BECOMES) and label}
+    if not everyone and not chosen:
+        raise InputError("Nobody was chosen.", where="people", do="Say who becomes whom, or cancel the job.")
     asked = (
         {"mode": MappingMode.ALL, "identity": everyone}
         if everyone

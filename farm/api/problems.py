@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 from apiflask.exceptions import HTTPError
-from flask import Flask, Response, g, json, render_template, request
+from flask import Flask, Response, g, json, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DBAPIError
@@ -117,7 +117,8 @@ def _problem(name: str, status: int, detail: str, **more: Any) -> Problem:
 def response_of(problem: Problem, headers: dict[str, str] | None = None) -> Response:
     """The document; a page where a page was asked for."""
     if request.blueprint == "pages":
-        response = Response(render_template("problem.html", version=__version__, problem=problem), problem.status)
+        page = render_template("problem.html", version=__version__, problem=problem, back=_back())
+        response = Response(page, problem.status)
     else:
         body = problem.model_dump(mode="json", exclude_defaults=True) | {"status": problem.status}
         response = Response(json.dumps(body), status=problem.status, content_type=MEDIA_TYPE)
@@ -128,6 +129,12 @@ def response_of(problem: Problem, headers: dict[str, str] | None = None) -> Resp
     if problem.status == HTTPStatus.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="facefarm"'
     return response
+
+
+def _back() -> str | None:
+    """The job's page, where one of its forms was refused."""
+    job_id = (request.view_args or {}).get("job_id")
+    return url_for("pages.job", job_id=job_id) if job_id and request.method == "POST" else None
 
 
 def register(app: Flask) -> None:

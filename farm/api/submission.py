@@ -20,6 +20,7 @@ from farm.api.schemas import IdentityIn, JobIn
 from farm.api.services import Placed, Services
 from farm.errors import DiskFullError, FarmError, InputError, NotFoundError
 from farm.faces.mapping import MappingRequest
+from farm.invalid import in_words
 from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, PlateRef
 from farm.media.deliverables import deliverable
 from farm.media.facts import PlateFacts
@@ -262,8 +263,9 @@ def mapping_of(asked: dict[str, Any] | None, labels: Sequence[str]) -> MappingRe
     try:
         mapping = MappingRequest.model_validate(asked)
     except ValidationError as error:
-        wrong = "; ".join(item["msg"] for item in error.errors(include_input=False, include_url=False)[:5])
-        raise InputError(f"It is not valid: {wrong}.", where="mapping", do="See MappingRequest in the docs.") from None
+        raise InputError(
+            f"It is not valid: {in_words(error, 'mapping')}.", where="mapping", do="See MappingRequest in the docs."
+        ) from None
     check_mapping(mapping, labels)
     return mapping
 

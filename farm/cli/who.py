@@ -14,6 +14,7 @@ from farm.api.schemas import DEFAULT_LABEL
 from farm.errors import InputError
 from farm.faces.extent import Extent
 from farm.faces.mapping import MappingRequest
+from farm.invalid import faults
 
 _TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d+)?)")
 _EXTENT = 'times ("12.5-1:40", "90-") or a region ("X0,Y0,X1,Y1", a polygon "X,Y,X,Y,X,Y", with "@12.5-1:40" its times)'
@@ -95,7 +96,7 @@ def extent(text: str, option: str) -> Extent:
     try:
         return Extent.model_validate(fields)
     except ValidationError as error:
-        why = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        why = faults(error)[0].why
         raise InputError(f"{text!r} is no part of a plate: {why}.", where=option, do="Correct it.") from None
 
 

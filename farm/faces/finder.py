@@ -14,6 +14,7 @@ from farm.faces.network import DETECTOR, Networks
 from farm.faces.neural_detect import CatalogueDetector
 from farm.faces.neural_source import catalogue_of
 from farm.inference.spec import ModelSpec, Task
+from farm.invalid import faults
 from farm.recipe import DETECT, DetectorSpec
 
 _KINDS = ("scrfd", "yolo-face")
@@ -131,10 +132,9 @@ def detect_settings(spec: DetectorSpec) -> DetectSettings:
     try:
         return DetectSettings.model_validate(spec.settings)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        first = faults(error)[0]
         raise RecipeError(
-            f"The setting {field!r} is wrong: {first['msg']}.", where=DETECT, do="Correct it or leave it out."
+            f"The setting {first.field!r} is wrong: {first.why}.", where=DETECT, do="Correct it or leave it out."
         ) from error
 
 

@@ -23,6 +23,7 @@ from farm.faces.neural_source import catalogue_of
 from farm.faces.report import Outcome
 from farm.faces.sharpness import clear_enough
 from farm.faces.target import Patch, Target
+from farm.invalid import faults
 from farm.media.frame import Frame
 from farm.recipe import MESH_WARP, RESTORE, SWAP, UPSCALE, ProcessorSpec, Recipe
 
@@ -147,10 +148,9 @@ def check_settings(recipe: Recipe) -> None:
         try:
             settings_of(spec)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
+            first = faults(error)[0]
             raise RecipeError(
-                f"The setting {field!r} is wrong: {first['msg']}.", where=where, do="Correct it or leave it out."
+                f"The setting {first.field!r} is wrong: {first.why}.", where=where, do="Correct it or leave it out."
             ) from error
         if spec.on_frames:
             frames_from = min(frames_from, position)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from farm.errors import NotFoundError, RecipeError
 from farm.inference import templates
 from farm.inference.spec import ModelSpec, Task
+from farm.invalid import faults
 from farm.resources import resource
 
 
@@ -128,10 +129,9 @@ def _read(path: Path) -> ModelSpec:
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"It is not TOML: {error}.", where=str(path), do="Correct the file.") from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        first = faults(error)[0]
         raise RecipeError(
-            f"The catalogue entry is not right at {field or 'the top'}: {first['msg']}.",
+            f"The catalogue entry is not right at {first.field or 'the top'}: {first.why}.",
             where=str(path),
             do="Correct the file; models/README.md says what each field means.",
         ) from error

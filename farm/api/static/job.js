@@ -40,7 +40,7 @@
     text("state", words(job.state));
     byId("state").className = "state " + job.state;
     text("reason", job.reason);
-    text("why", job.why);
+    text("why", job.reason && job.why.endsWith(job.reason) ? "" : job.why);
     const p = job.progress;
     byId("progress").max = p.frames_total || 1;
     byId("progress").value = p.frames_done;

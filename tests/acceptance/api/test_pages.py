@@ -133,7 +133,7 @@ def test_a_job_that_does_not_exist_is_a_page_too(page: Page, expected: set[int])
 
 
 def test_people_are_corrected_and_mapped_on_the_jobs_page(
-    page: Page, browser: Browser, sample: Sample, running_farm: FarmCommand, tmp_path: Path
+    page: Page, browser: Browser, sample: Sample, running_farm: FarmCommand, tmp_path: Path, expected: set[int]
 ) -> None:
     plate, face = own_copy(sample.plate, tmp_path), tmp_path / "face.png"
     face.write_bytes(portrait_picture(IDENTITIES[1]).read_bytes())
@@ -165,6 +165,10 @@ def test_people_are_corrected_and_mapped_on_the_jobs_page(
     plain.get_by_role("button", name="are somebody else").click()
     expect(plain.locator(".people > li")).to_have_count(2, timeout=PATIENCE)
     expect(page.locator(".people > li")).to_have_count(2, timeout=PATIENCE)  # the other page hears of it
+    expected.add(422)
+    plain.get_by_role("button", name="Render").click()
+    expect(plain.get_by_role("main")).to_contain_text("Nobody was chosen.")
+    plain.get_by_role("link", name="Back to the job").click()
     plain.get_by_label("person-3 becomes").select_option("identity")
     plain.get_by_role("button", name="Render").click()
     expect(plain.get_by_role("listitem", name="person-3")).to_contain_text("Becomes identity", timeout=PATIENCE)

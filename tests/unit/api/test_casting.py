@@ -173,7 +173,8 @@ def test_the_jobs_page_has_its_people_with_forms_that_need_no_script(api: FlaskC
 
 def test_who_becomes_whom_is_decided_on_the_page(api: FlaskClient, ledger: FakeLedger, job: str) -> None:
     nobody = api.post(f"/jobs/{job}/people/mapping", data={"becomes.person-1": "", "everyone": ""})
-    assert (nobody.status_code, "needs &#39;assignments&#39;" in nobody.text) == (422, True)
+    assert (nobody.status_code, "Nobody was chosen." in nobody.text) == (422, True)
+    assert f'<a href="/jobs/{job}">Back to the job</a>' in nobody.text
     told = api.post(f"/jobs/{job}/people/mapping", data={"becomes.person-1": "", "becomes.person-2": "identity"})
     assert told.status_code == 303
     assert "'assignments': {'person-2': 'identity'}" in ledger.log[job][-1].reason
