@@ -132,20 +132,14 @@ def weighted(source: Vector, target: Vector, weight: float) -> Vector:
 def read_emap(path: Path) -> NDArray[np.float32]:
     """The identity matrix of an inswapper file: its last initializer, as float32.
 
-    Parsing the file takes seconds, so the matrix is kept beside it in `<file>.emap.npy`. Needs the `onnx` package.
+    Parsing the file takes seconds, so the matrix is kept beside it in `<file>.emap.npy`.
     """
     kept = path.with_name(f"{path.name}.emap.npy")
     if kept.exists():
         return np.asarray(np.load(kept, allow_pickle=False), np.float32)
-    try:
-        import onnx
-        from onnx import numpy_helper
-    except ModuleNotFoundError as error:
-        raise RecipeError(
-            "This swapper keeps a matrix inside its file, and reading it needs the onnx package.",
-            where=path.name,
-            do="Install facefarm[neural].",
-        ) from error
+    import onnx
+    from onnx import numpy_helper
+
     matrix = np.asarray(numpy_helper.to_array(onnx.load(path).graph.initializer[-1]), np.float32)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise RecipeError(

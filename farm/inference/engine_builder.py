@@ -43,7 +43,7 @@ def _calibrate(request: Request) -> None:
     try:
         calibrate(Path(request["model"]), Path(request["samples"]), request["output"], Path(request["out"]))
     except ImportError as error:
-        raise CannotServeError(f"quantising needs the onnx package (facefarm[neural]): {error}") from error
+        raise CannotServeError(f"quantising needs a package that is not installed: {error}") from error
 
 
 def _session(request: Request) -> None:

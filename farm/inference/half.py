@@ -1,4 +1,4 @@
-"""A network computed in half precision, its inputs and outputs as they were. Needs `onnx`."""
+"""A network computed in half precision, its inputs and outputs as they were."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from farm.errors import InfrastructureError, RecipeError
 from farm.inference import providers as ep
+from farm.inference.prelu import without_prelu
 from farm.inference.spec import ModelSpec
 
 EngineDir = Callable[[ModelSpec, str, str, Path], Path | None]
@@ -21,6 +22,8 @@ EngineDir = Callable[[ModelSpec, str, str, Path], Path | None]
 _QUIET = 3  # errors only: ONNX Runtime warns of every missing GPU at start
 _PLUGINS = {ep.TENSORRT_RTX: "onnxruntime_ep_nv_tensorrt_rtx"}
 """Providers that come as a plug-in package of their own."""
+_REWRITTEN = 512 << 20
+"""Bytes of the largest file that is rewritten in memory."""
 
 
 @cache
@@ -87,7 +90,6 @@ class Opener:
     def _session(self, spec: ModelSpec, precision: str, provider: str, model: Path | bytes) -> Any:
         ort = runtime()
         options = session_options(ort, spec, self.threads)
-        source = model if isinstance(model, bytes) else str(model)
         if provider not in _PLUGINS and provider not in ort.get_available_providers():
             raise _NotHereError("not in this build of ONNX Runtime")
         folder = self._engines(spec, precision, provider, model)
@@ -102,7 +104,7 @@ class Opener:
                 _preload_cuda()
                 chain = [*chain, (ep.CPU, {})]
         try:
-            session = ort.InferenceSession(source, options, providers=list(chain) or None)
+            session = ort.InferenceSession(_graph_for(provider, model), options, providers=list(chain) or None)
         except Exception as error:
             raise _NotHereError(short(error)) from error
         session.disable_fallback()
@@ -129,6 +131,17 @@ class Opener:
         except (RecipeError, _NotHereError):
             return session
         return freed
+
+
+def _graph_for(provider: str, model: Path | bytes) -> str | bytes:
+    """What ONNX Runtime is given: the file or graph as it is, or for the processor with PReLU as faster operators."""
+    rewritten = None
+    if provider == ep.CPU:
+        if isinstance(model, bytes):
+            rewritten = without_prelu(model)
+        elif model.stat().st_size <= _REWRITTEN:
+            rewritten = without_prelu(model.read_bytes())
+    return rewritten or (model if isinstance(model, bytes) else str(model))
 
 
 def plugin_devices(ort: Any, provider: str, package: str) -> list[Any]:

@@ -36,7 +36,7 @@ def read_samples(path: Path) -> list[Feed]:
 
 
 def calibrate(model: Path, samples: Path, output: str, out: Path) -> None:
-    """Write `MODEL` and `MEASURED` into the folder `out`. ImportError without the `onnx` package.
+    """Write `MODEL` and `MEASURED` into the folder `out`. ImportError where ONNX Runtime's quantiser lacks a package.
 
     output: the graph's name of the picture that is compared; the first one with four axes where there is none of it.
     `MEASURED` holds `error`, the mean difference from the given model as a share of what its answers span, and

@@ -2,7 +2,6 @@
 
 The published inswapper, SFace and YuNet are fixed to a batch of one. What fixes it is the declared shape, and the
 constant shapes of Reshape nodes; both are rewritten here, and the result is proved against the original by running it.
-Needs the `onnx` package (extra `neural`).
 """
 
 from __future__ import annotations
@@ -57,13 +56,9 @@ def free_batch(model: Any) -> Any:
 
 
 def freed_bytes(path: Path) -> bytes:
-    """The model file at `path` with a free batch axis, as bytes; RecipeError where it cannot be, or without `onnx`."""
-    try:
-        import onnx
-    except ModuleNotFoundError as error:
-        raise RecipeError(
-            "Freeing a fixed batch needs the onnx package.", where=path.name, do="Install facefarm[neural]."
-        ) from error
+    """The model file at `path` with a free batch axis, as bytes; RecipeError where it cannot be."""
+    import onnx
+
     return bytes(free_batch(onnx.load(path)).SerializeToString())
 
 

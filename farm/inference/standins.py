@@ -1,7 +1,7 @@
 """Stand-in networks: tiny graphs with the very signature of a catalogue model, and an answer that one can foresee.
 
 They prove the code around a network (names, shapes, layout, colour order, normalisation, decoding, batching) where the
-weights are not at hand, and give benchmarks the same load on both sides. Needs the `onnx` package.
+weights are not at hand, and give benchmarks the same load on both sides.
 
 What each does, in the tensor's own values:
     swapper         output = target/2 + tint, the tint of channel c being source[c]/4 (a picture: its mean, /4);

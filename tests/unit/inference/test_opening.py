@@ -72,9 +72,11 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Any:
     return playing
 
 
-def test_the_chain_falls_through_to_what_runs_and_says_why(play: Any) -> None:
+def test_the_chain_falls_through_to_what_runs_and_says_why(play: Any, tmp_path: Path) -> None:
     play(PlayedRuntime((ep.TENSORRT, ep.CUDA, ep.CPU), failing=(ep.TENSORRT,), silent=(ep.CUDA,)))
-    opened = Opener(ep.expand(["auto"])).open(SPEC, "fp16", Path("weights.onnx"))
+    weights = tmp_path / "weights.onnx"
+    weights.write_bytes(b"a graph")
+    opened = Opener(ep.expand(["auto"])).open(SPEC, "fp16", weights)
     assert opened.actual == ep.CPU
     assert {skip.provider: skip.why for skip in opened.skipped} == {
         ep.TENSORRT: "TensorrtExecutionProvider has no device",
