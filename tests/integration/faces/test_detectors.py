@@ -116,6 +116,16 @@ def test_faces_of_sixteen_pixels_are_found_in_a_large_picture_where_a_recipe_ask
     assert found(smallest=16) == set(spots)
 
 
+@pytest.mark.parametrize("turn", [30, 60, 150, 240, 330])
+def test_faces_of_sixteen_pixels_are_found_at_any_angle_where_a_recipe_asks_for_them(models: Models, turn: int) -> None:
+    """These five are missed at the detector's own sixteen pixels."""
+    spec = DetectorSpec(settings={"turned": "always", "smallest": 16})
+    analyst = Analyst(models, facts(640, 480), detector=spec, hands=False, skin=False)
+    frame = frame_of(placed(portrait("grace_hopper"), models, 16, (320, 240), (480, 640), turn))
+    (face,) = analyst.look(frame).faces
+    assert np.hypot(*(face.centre - (320, 240))) < 8
+
+
 @pytest.fixture(scope="module")
 def detectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     folder: Path = tmp_path_factory.mktemp("detectors")
