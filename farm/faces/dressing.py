@@ -23,7 +23,7 @@ def dressed(identity: PreparedIdentity, shares: Shares) -> PreparedIdentity:
     side = bank.details.shape[1]
     whole = _mixed(bank.details, shares[0])
     skin = _mixed(bank.skins, shares[0])
-    for number, place in ((_EYES, _eyes_place), (_MOUTH, _mouth_place)):
+    for number, place in ((_EYES, eyes_place), (_MOUTH, mouth_place)):
         if np.array_equal(shares[number], shares[0]):
             continue
         _lay_in(whole, bank.details, shares[number], place(side))
@@ -47,14 +47,14 @@ def _mixed(frames: NDArray[np.uint8], shares: NDArray[np.float32]) -> NDArray[np
 
 
 @cache
-def _eyes_place(side: int) -> Mask:
+def eyes_place(side: int) -> Mask:
     """Lids and brows, with a soft edge."""
     place = atlas(side)
     return _soft(np.maximum(place.eyes, place.brows), side, 0.035)
 
 
 @cache
-def _mouth_place(side: int) -> Mask:
+def mouth_place(side: int) -> Mask:
     return _soft(atlas(side).lips, side, 0.06)
 
 

@@ -45,7 +45,7 @@ def lidded(detail: Texture, skin: Mask) -> Texture:
 
 def with_lids(detail: Texture, lids: Texture, far: Shut) -> Texture:
     """`detail` with the eyes covered as `lids` has them, as `far` as each eye is shut."""
-    out = detail
+    out, lids = detail, fitting(lids, len(detail))
     for place, share in zip(places(len(detail)), far, strict=True):
         if share > 0:
             if out is detail:
@@ -54,6 +54,13 @@ def with_lids(detail: Texture, lids: Texture, far: Shut) -> Texture:
             part = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
             out[part] += (lids[part] - detail[part]) * (place[part] * np.float32(share))[..., None]
     return out
+
+
+def fitting(lids: Texture, side: int) -> Texture:
+    """`lids` for a texture of `side`: a bank of small faces is coarser than the picture that they are made of."""
+    if len(lids) == side:
+        return lids
+    return np.asarray(cv2.resize(lids, (side, side), interpolation=cv2.INTER_AREA), np.float32)
 
 
 def with_lashes(painted: Texture, plate: Texture, points: NDArray[np.floating], far: Shut, width: float) -> Texture:

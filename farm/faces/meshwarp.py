@@ -128,6 +128,11 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     return Patch(box, mask)
 
 
+def step_of(shape: tuple[int, int]) -> int:
+    """Pixels of a region (h, w) for one of the raster's."""
+    return 2 if max(shape) > _LARGE else 1
+
+
 @dataclass(frozen=True, slots=True)
 class _Canvas:
     """The region being painted: its RGB, the mesh where it goes (`points`) and where the plate has it (`source`)."""
@@ -143,7 +148,7 @@ class _Canvas:
     def of(cls, rgb: Texture, points: NDArray[np.float64], source: NDArray[np.float64]) -> _Canvas:
         """Rasterise the mesh; large faces on every other pixel, for the maps are linear between the mesh's edges."""
         height, width = rgb.shape[:2]
-        step = 2 if max(height, width) > _LARGE else 1
+        step = step_of((height, width))
         coarse = (-(-height // step) + step - 1, -(-width // step) + step - 1)
         drawn = points[:VERTICES] / step
         raster = rasterise(drawn, coarse, depth=drawn[:, 2])

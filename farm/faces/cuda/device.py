@@ -24,7 +24,7 @@ from farm.faces.cuda.surface import Floats, Surface
 from farm.media import nvdec
 
 # Without contraction the kernels add and multiply as their NumPy twins do.
-_OPTIONS = ("--std=c++17", "--fmad=false")
+OPTIONS = ("--std=c++17", "--fmad=false")
 _THREADS = 256
 _SUMS = 16
 _ALIGNED = 256
@@ -51,7 +51,7 @@ def _kernel(source: str, function: str, defines: tuple[tuple[str, str], ...], su
     names = [f"{source}.cu"] if not surface else ["surface.cuh", f"{source}.cu"]
     text = _HALF + "".join(f"#define {key} {value}\n" for key, value in defines)
     text += "".join(folder.joinpath(name).read_text() for name in names)
-    return cupy().RawKernel(text, function, options=_OPTIONS)
+    return cupy().RawKernel(text, function, options=OPTIONS)
 
 
 def surface_kernel(source: str, surface: Surface, dtype: Any, function: str = "") -> Any:

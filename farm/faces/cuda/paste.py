@@ -93,7 +93,7 @@ def paste(
         grid = _Grid.of(plan.affine[index], box, masks[plan.mask_of[index]], plan.strength[index])
         rgb = grid.colours(crop, unpacking, colour[index])
         frame = frames[plan.frame_of[index]]
-        _blend(frame, surface, (left, top, right, bottom), grid.weight, rgb)
+        blend(frame, surface, (left, top, right, bottom), grid.weight, rgb)
 
 
 def coverage(surface: Surface, plan: PastePlan, count: int, masks: Floats) -> NDArray[np.bool_]:
@@ -173,7 +173,7 @@ class _Grid:
         return np.stack(channels[::-1] if unpacking.swapped else channels, axis=-1)
 
 
-def _blend(frame: Samples, surface: Surface, box: tuple[int, int, int, int], weight: Floats, rgb: Floats) -> None:
+def blend(frame: Samples, surface: Surface, box: tuple[int, int, int, int], weight: Floats, rgb: Floats) -> None:
     """`weight` and `rgb` cover the box and a margin of `_MARGIN` around it."""
     left, top, right, bottom = box
     code, shift, m = surface.code, surface.shift, _MARGIN

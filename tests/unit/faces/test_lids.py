@@ -58,6 +58,14 @@ def test_only_the_eye_that_is_shut_is_covered() -> None:
     np.testing.assert_array_equal(covered[300:], detail[300:])
 
 
+def test_lids_lie_over_the_eyes_of_a_coarser_texture_too() -> None:
+    """A bank of small faces is coarser than the picture of which the lids are made."""
+    lids = np.where(atlas(SIDE).eyes[..., None] > 0.5, np.float32(0.4), np.full((SIDE, SIDE, 3), SKIN))
+    small = np.ascontiguousarray(staring()[::2, ::2])
+    covered = with_lids(small, lids, (1.0, 1.0))
+    assert np.quantile(np.abs(covered[atlas(SIDE // 2).eyes > 0.99] - 0.4), 0.8) < 0.05
+
+
 def test_the_plates_lash_line_lies_on_the_lid_and_its_paint_does_not() -> None:
     points = blinking()
     plate = np.full((240, 320, 3), (0.5, 0.3, 0.5), np.float32)

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from farm.faces.cuda.mesh_device import KERNELS, Kernel, NumpyMesh
+from farm.faces.cuda.surface import Surface
+
 _HEAD = """
 #include <cmath>
 #include <cstring>
@@ -22,6 +25,7 @@ struct Place { int x, y, z; };
 static thread_local Place blockIdx, threadIdx, blockDim;
 #define __global__ static
 #define __device__
+static inline int atomicMax(int* at, int by) { int old = *at; *at = by > old ? by : old; return old; }
 static inline int atomicAdd(int* at, int by) { int old = *at; *at += by; return old; }
 #define SAMPLE {sample}
 #define SHIFT {shift}
@@ -57,8 +61,8 @@ class Emulated:
         sample, shift = ("unsigned char", 0) if depth == 8 else ("unsigned short", 6)
         source = files("farm.faces.cuda")
         text = _HEAD.replace("{sample}", sample).replace("{shift}", str(shift))
-        text += source.joinpath("surface.cuh").read_text()
-        for name in ("crop", "paste", "colour", "yunet", "overlay"):
+        text += "".join(source.joinpath(name).read_text() for name in ("surface.cuh", "canvas.cuh"))
+        for name in dict.fromkeys(function.split("::")[0].removeprefix("in_") for function in _FUNCTIONS.values()):
             body = source.joinpath(f"{name}.cu").read_text().replace('extern "C" ', "")
             text += f"namespace in_{name} {{\n{body}\n}}\n"
         text += _RUN
@@ -92,6 +96,19 @@ class Emulated:
         getattr(self._library, f"run_{name}")(table, -(-threads // 32), deep, 32)
 
 
+class EmulatedMesh(NumpyMesh):
+    """The mesh-warp's device with the kernels' source in the place of the twins."""
+
+    def __init__(self, emulated: Emulated) -> None:
+        self._emulated = emulated
+
+    def run(self, kernel: Kernel, threads: int, deep: int, *arguments: Any, surface: Surface | None = None) -> None:
+        if surface is not None:
+            frames, *others = arguments
+            arguments = (frames, surface.width, surface.height, surface.code, *others)
+        self._emulated.launch(kernel.function, threads, *arguments, deep=deep)
+
+
 _FUNCTIONS = {
     "crop": "in_crop::crop",
     "paste": "in_paste::paste",
@@ -102,6 +119,7 @@ _FUNCTIONS = {
     "overlay_chroma": "in_overlay::overlay_chroma",
     "yunet_cells": "in_yunet::yunet_cells",
     "yunet_faces": "in_yunet::yunet_faces",
+    **{kernel.function: f"in_{kernel.source}::{kernel.function}" for kernel in KERNELS},
 }
 
 
