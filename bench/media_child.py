@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -99,13 +100,13 @@ def one_chunk(plate: str, folder: str, frames: int) -> Answer:
 
 
 def _chunks_of(folder: Path, frames: int, timeline: Timeline) -> list[ChunkFile]:
-    """Chunk files for a whole plate, hard links to the one that was encoded."""
+    """Chunk files for a whole plate, copies of the one that was encoded."""
     made = ChunkFacts.model_validate_json((folder / f"chunk-{frames}.json").read_text())
     chunks = []
     for first in range(0, len(timeline), frames):
         path = folder / f"{frames}-{first}"
         if not path.exists():
-            path.hardlink_to(folder / f"chunk-{frames}")
+            shutil.copyfile(folder / f"chunk-{frames}", path)
         last = first + frames
         times = {"first_pts": int(timeline.pts[first]), "last_pts": int(timeline.pts[last - 1])}
         chunks.append(ChunkFile(path, made.model_copy(update={"first": first, "last": last, **times})))
@@ -118,8 +119,10 @@ def merge_chunks(
     """Check the chunks, hash, join and mux the film; `whole`: the merge as it is, which also decodes all of it again.
 
     `fetched`: the hashes are known from the fetch, as in the merge task, and only compared. `handles` limits how many
-    files may be open at a time, here and in ffmpeg.
+    files may be open at a time, here and in ffmpeg. A merge in a job writes a new file, so one that is there goes
+    first: to empty it and to write over it makes the system write all to the disk at once.
     """
+    Path(out).unlink(missing_ok=True)
     film, chunks = _film(Path(plate), Path(folder), frames)
     if fetched:
         chunks = [chunk._replace(sha256=file_sha256(chunk.path)) for chunk in chunks]

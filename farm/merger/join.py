@@ -1,4 +1,7 @@
-"""Chunk files as one stream of packets with the plate's exact clock, written as fragmented MP4 for the muxer to read.
+"""Chunk files as one stream of packets with the plate's exact clock.
+
+NUT files are read packet by packet and written as fragmented MP4 for the muxer to read; MP4 and QuickTime files are
+read by the muxer itself (`farm.merger.reel`).
 
 One chunk file is open at a time. A packet's pts is the plate's; dts is made anew for the whole: the pts of the frame
 that lies `reorder` places before it in presentation order. That is increasing, never after pts, and has no seam.
@@ -7,9 +10,7 @@ that lies `reorder` places before it in presentation order. That is increasing, 
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -22,17 +23,14 @@ from numpy.typing import NDArray
 
 from farm.errors import FarmError
 from farm.media.timeline import Timeline
-from farm.media.writer import ChunkFacts, file_sha256
-from farm.merger.fragments import FragmentWriter, Samples, header
-from farm.merger.table import packet_table
+from farm.media.writer import ChunkFacts
 
 # Fragments bound what the reader must hold; mp4 keeps dts and any time base, which NUT and Matroska do not.
 _FRAGMENT_BYTES = 4_000_000
 _WRITE_BYTES = 1 << 20
 # A chunk's header says all that joining needs; decoding its first pictures to learn more costs more than reading it.
 _HEADER_ONLY = {"probesize": "32", "analyzeduration": "0", "codec_whitelist": "none"}
-_HASHED_AHEAD = 2
-_QUICKTIME_ONLY = frozenset({"prores", "dnxhd"})
+QUICKTIME_ONLY = frozenset({"prores", "dnxhd"})
 
 
 class ChunkFile(NamedTuple):
@@ -112,13 +110,10 @@ def open_chunk(chunk: ChunkFile, *, header_only: bool = True) -> Iterator[tuple[
 
 
 def joined_packets(chunks: Sequence[ChunkFile], timeline: Timeline) -> Iterator[Joined]:
-    """Every chunk's packets in decoding order, none before its file's hash was found right.
-
-    FarmError names the chunk and the pts where one is not as planned.
-    """
+    """Every chunk's packets in decoding order. FarmError names the chunk and the pts where one is not as planned."""
     clock = Clock(timeline, max(chunk.facts.reorder for chunk in chunks))
     number = 0
-    for chunk in _hashed(chunks):
+    for chunk in chunks:
         for packet, index in _packets(chunk, timeline):
             pts, dts = int(timeline.pts[index]), clock.dts(number)
             if dts > pts:
@@ -127,43 +122,13 @@ def joined_packets(chunks: Sequence[ChunkFile], timeline: Timeline) -> Iterator[
             number += 1
 
 
-def _hashed(chunks: Sequence[ChunkFile]) -> Iterator[ChunkFile]:
-    """The chunks, each once its file's sha256 is known to be right; the next ones are hashed while one is joined."""
-    with ThreadPoolExecutor(1, "chunk-hash") as pool:
-        ahead: deque[tuple[ChunkFile, Future[str]]] = deque()
-        try:
-            for chunk in chunks:
-                ahead.append((chunk, pool.submit(_sha256, chunk)))
-                if len(ahead) > _HASHED_AHEAD:
-                    yield _checked(*ahead.popleft())
-            while ahead:
-                yield _checked(*ahead.popleft())
-        finally:
-            for _, hashing in ahead:
-                hashing.cancel()
-
-
-def _sha256(chunk: ChunkFile) -> str:
-    return chunk.sha256 or file_sha256(chunk.path)
-
-
-def _checked(chunk: ChunkFile, hashing: Future[str]) -> ChunkFile:
-    try:
-        found = hashing.result()
-    except OSError as error:
-        raise damaged(chunk.facts, f"Its file cannot be read: {type(error).__name__}.") from error
-    if found != chunk.facts.sha256:
-        raise damaged(chunk.facts, "Its file's sha256 is not the one that its writer noted.")
-    return chunk
-
-
 def _packets(chunk: ChunkFile, timeline: Timeline) -> Iterator[tuple[Any, int]]:
     """(packet, frame index) of one chunk; each frame exactly once."""
     facts = chunk.facts
     due = timeline.pts[facts.first : facts.last]
     seen = np.zeros(len(due), np.bool_)
     with open_chunk(chunk) as (container, stream):
-        _check_headers(facts, stream)
+        check_headers(facts, stream)
         ticks = Fraction(stream.time_base) / timeline.time_base
         try:
             for packet in container.demux(stream):
@@ -184,10 +149,11 @@ def _packets(chunk: ChunkFile, timeline: Timeline) -> Iterator[tuple[Any, int]]:
         raise damaged(facts, f"{int((~seen).sum())} frames are missing, the first is frame {missing}.")
 
 
-def _check_headers(facts: ChunkFacts, stream: Any) -> None:
+def check_headers(facts: ChunkFacts, stream: Any) -> None:
+    """FarmError where an open chunk's decoder set-up or size is not what its facts say."""
     found = hashlib.sha256(bytes(stream.codec_context.extradata or b"")).hexdigest()
     # QuickTime adds atoms of its own to ProRes and DNxHR, which have no extradata when they come from the encoder.
-    if found != facts.extradata_sha256 and stream.codec_context.codec.canonical_name not in _QUICKTIME_ONLY:
+    if found != facts.extradata_sha256 and stream.codec_context.codec.canonical_name not in QUICKTIME_ONLY:
         raise damaged(
             facts, f"The decoder's set-up data is {found[:12]}…, the plan says {facts.extradata_sha256[:12]}…."
         )
@@ -197,50 +163,14 @@ def _check_headers(facts: ChunkFacts, stream: Any) -> None:
 
 
 def write_joined(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes]) -> None:
-    """Write the joined stream to `pipe` as fragmented MP4 (QuickTime for ProRes and DNxHR).
+    """Write the joined stream to `pipe`, packet by packet, as fragmented MP4 (QuickTime for ProRes and DNxHR).
 
     Ticks there are 1/denominator of the timeline's time base, counted from the first packet's dts: fragments start at
-    zero, so the muxer must add `first_dts` back. Packets of MP4 and QuickTime go as they lie in the file; those of
-    other files are read one by one.
+    zero, so the muxer must add `first_dts` back.
     """
-    try:
-        boxed = is_boxed(chunks[0])
-    except OSError as error:
-        raise damaged(chunks[0].facts, f"The chunk's file cannot be opened: {type(error).__name__}.") from error
-    (_write_pieces if boxed else _write_packets)(chunks, timeline, pipe)
-
-
-def _write_pieces(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes]) -> None:
-    base, clock = timeline.time_base, Clock(timeline, max(chunk.facts.reorder for chunk in chunks))
-    with open_chunk(chunks[0], header_only=False) as (_, template):
-        quicktime = template.codec_context.codec.canonical_name in _QUICKTIME_ONLY
-        pipe.write(header(template, base.denominator, quicktime=quicktime))
-    writer, number = FragmentWriter(pipe), 0
-    for chunk in _hashed(chunks):
-        with open_chunk(chunk) as (_, stream):
-            _check_headers(chunk.facts, stream)
-            table = packet_table(chunk.path, stream, chunk.facts, timeline)
-        if isinstance(table, str):
-            raise damaged(chunk.facts, table)
-        dts = clock.all_dts(number, number + len(table.frame) + 1)
-        pts = timeline.pts[table.frame]
-        if np.any(early := pts < dts[:-1]):
-            place = int(np.argmax(early))
-            raise damaged(
-                chunk.facts, f"The packet of frame {int(table.frame[place])} (pts {int(pts[place])}) comes too late."
-            )
-        number += len(table.frame)
-        lasting = np.diff(dts)
-        if number == len(timeline):
-            lasting[-1] = timeline.duration[table.frame[-1]]
-        begin, due, late = (ticks * base.numerator for ticks in (dts[:-1] - clock.dts(0), lasting, pts - dts[:-1]))
-        writer.write(chunk.path, Samples(begin, due, late, table.place, table.size, table.key))
-
-
-def _write_packets(chunks: Sequence[ChunkFile], timeline: Timeline, pipe: IO[bytes]) -> None:
     base = timeline.time_base
     with open_chunk(chunks[0], header_only=False) as (_, template):
-        quicktime = template.codec_context.codec.canonical_name in _QUICKTIME_ONLY
+        quicktime = template.codec_context.codec.canonical_name in QUICKTIME_ONLY
         output: Any = av.open(
             pipe,
             "w",

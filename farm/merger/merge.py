@@ -21,8 +21,10 @@ from farm.merger.adts import unreadable
 from farm.merger.carry import Carried, Way, is_cover
 from farm.merger.check import check_chunks
 from farm.merger.film import Film
-from farm.merger.join import ChunkFile, first_dts, write_joined
+from farm.merger.hashes import hashes_right
+from farm.merger.join import ChunkFile, first_dts, is_boxed, write_joined
 from farm.merger.mux import index_room, mux_arguments
+from farm.merger.reel import write_reel
 from farm.merger.report import VerifyReport
 from farm.merger.verify import verify
 from farm.merger.whole import Progress, WholeEncode, bits_for, final_here
@@ -131,12 +133,16 @@ def _fitted(
 
 
 def mux_film(film: Film, part: Path, chunks: Sequence[ChunkFile]) -> None:
-    """Write `part`: the chunks, in order, hashed, joined and muxed with the plate's other streams."""
-    covers = _covers(film, part)
-    room = index_room(film, sum(chunk.facts.size for chunk in chunks))
-    try:
+    """Write `part`: the chunks, in order, hashed, joined and muxed with the plate's other streams.
+
+    OSError where a chunk's file is gone.
+    """
+    with tempfile.TemporaryDirectory(dir=part.parent) as name, hashes_right(chunks):
+        folder = Path(name)
+        reel = write_reel(chunks, film.timeline, folder) if is_boxed(chunks[0]) else None
+        covers, room = _covers(film, folder), index_room(film, sum(chunk.facts.size for chunk in chunks))
         try:
-            _mux(film, part, chunks, covers, room)
+            _mux(film, part, chunks, reel, covers, room)
         except FarmError as error:
             if room and _NO_ROOM in str(error):
                 room = 0
@@ -145,34 +151,38 @@ def mux_film(film: Film, part: Path, chunks: Sequence[ChunkFile]) -> None:
                 film = replace(film, dropped=dropped)
             else:
                 raise
-            _mux(film, part, chunks, covers, room)
-    finally:
-        for path in covers.values():
-            path.unlink(missing_ok=True)
+            _mux(film, part, chunks, reel, covers, room)
 
 
 _NO_ROOM = "reserved_moov_size is too small"
 
 
-def _mux(film: Film, part: Path, chunks: Sequence[ChunkFile], covers: Mapping[int, Path], room: int) -> None:
+def _mux(
+    film: Film,
+    part: Path,
+    chunks: Sequence[ChunkFile],
+    reel: Path | None,
+    covers: Mapping[int, Path],
+    room: int,
+) -> None:
     start = first_dts(chunks, film.timeline)
     ffmpeg.run(
-        mux_arguments(film, part, first_dts=start, covers=covers, index_bytes=room),
+        mux_arguments(film, part, first_dts=start, reel=reel, covers=covers, index_bytes=room),
         where=f"muxing {film.plan.deliverable}",
-        feed=lambda pipe: write_joined(chunks, film.timeline, pipe),
+        feed=None if reel is not None else lambda pipe: write_joined(chunks, film.timeline, pipe),
         hide=(film.plate.absolute(), part.absolute(), film.plate, part),
     )
 
 
-def _covers(film: Film, part: Path) -> dict[int, Path]:
-    """Cover pictures as files beside `part`: the muxer takes attachments from files only."""
+def _covers(film: Film, folder: Path) -> dict[int, Path]:
+    """Cover pictures as files in `folder`: the muxer takes attachments from files only."""
     ways = {item.index: item.way for item in film.carried}
     wanted = [s.index for s in film.facts.streams if is_cover(s) and ways[s.index] is Way.COPY]
     covers: dict[int, Path] = {}
     for index in wanted:
         with open_container(film.plate) as container:
             packet = next(p for p in container.demux(container.streams[index]) if p.size)
-            covers[index] = part.with_name(f"{part.name}-{index}")
+            covers[index] = folder / f"cover-{index}"
             covers[index].write_bytes(bytes(packet))
     return covers
 

@@ -35,17 +35,24 @@ _MP4_FAMILY = frozenset({"mp4", "mov"})
 
 
 def mux_arguments(
-    film: Film, out: Path, *, first_dts: int, covers: Mapping[int, Path] | None = None, index_bytes: int = 0
+    film: Film,
+    out: Path,
+    *,
+    first_dts: int,
+    reel: Path | None = None,
+    covers: Mapping[int, Path] | None = None,
+    index_bytes: int = 0,
 ) -> list[str]:
-    """Arguments for `farm.media.ffmpeg.run`, which feeds the joined picture (see `farm.merger.join`) to standard input.
+    """Arguments for `farm.media.ffmpeg.run`.
 
+    The joined picture is the `reel` (see `farm.merger.reel`), or is fed to standard input (see `farm.merger.join`).
     `first_dts` is what fragmented MP4 took off the picture's time stamps, in ticks of 1/denominator of the time base.
     `covers` are files with the cover pictures of the plate's streams of that index, which become attachments.
     `index_bytes` reserves that much room for MP4's index at the front; with 0 all is written again behind the index.
     """
     facts, plan = film.facts, film.plan
     kept = "1" if plan.carries_tracks else "-1"
-    arguments = ["-y", "-copyts", *_inputs(film), "-map_metadata", kept, "-map_chapters", kept]
+    arguments = ["-y", "-copyts", *_inputs(film, reel), "-map_metadata", kept, "-map_chapters", kept]
     arguments += ["-c", "copy", "-strict", "-2", "-max_muxing_queue_size", "4096"]
     offset = first_dts + int(film.shift * film.timeline.time_base.denominator)
     number = 0
@@ -70,12 +77,12 @@ def mux_arguments(
     return [*arguments, "-f", plan.container, f"file:{out.absolute()}"]
 
 
-def _inputs(film: Film) -> list[str]:
+def _inputs(film: Film, reel: Path | None) -> list[str]:
     """The joined picture, and the plate. The demuxer is named and only files may be opened: a plate cannot make ffmpeg
     read anything else."""
-    joined = "mov" if film.plan.chunk_container == "mov" else "mp4"
-    arguments = [*_picture_input(film.facts.video, film.plan), "-protocol_whitelist", "pipe", "-f", joined]
-    arguments += ["-i", "pipe:0"]
+    protocols, joined = ("pipe", "pipe:0") if reel is None else ("concatf,file", f"concatf:file:{reel.absolute()}")
+    arguments = [*_picture_input(film.facts.video, film.plan), "-protocol_whitelist", protocols]
+    arguments += ["-f", "mov" if film.plan.chunk_container == "mov" else "mp4", "-i", joined]
     if film.shift:
         arguments += ["-itsoffset", f"{float(film.shift):.6f}"]
     demuxer = film.facts.container.split(",")[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import resource
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 
 from farm.errors import FarmError
 from farm.media.writer import file_sha256
-from farm.merger import fragments, join
-from farm.merger.join import ChunkFile, write_joined
+from farm.merger import fragments, join, reel
+from farm.merger.join import ChunkFile
+from farm.merger.reel import write_reel
 from tests.integration.merger.workshop import Rendered, Workshop
 
 
@@ -62,27 +64,39 @@ def test_pieces_give_the_packets_of_the_longer_way(workshop: Workshop, plate: st
     assert packets(rendered.out) == wanted
 
 
-def test_fragments_and_pieces_may_be_small(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    rendered = workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 3)
+def test_more_chunks_than_files_may_be_open_give_the_same_film(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered = workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 5)
     rendered.merge()
-    whole = packets(rendered.out)
-    monkeypatch.setattr(fragments, "_FRAGMENT_BYTES", 20_000)
-    monkeypatch.setattr(fragments, "_POURED", 1000)
-    monkeypatch.delattr("os.splice", raising=False)
+    whole, limit = packets(rendered.out), (reel._OTHER_FILES + 2, 1 << 20)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
 
     rendered.merge()
 
     assert packets(rendered.out) == whole
 
 
+def test_a_folder_may_have_any_name(workshop: Workshop, tmp_path: Path) -> None:
+    rendered = workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 2)
+    folder = tmp_path / "it's a\\b|c: %d \n'"
+    folder.mkdir()
+    rendered.out = folder / "out.mp4"
+    rendered.chunks = [chunk._replace(path=chunk.path.rename(folder / chunk.path.name)) for chunk in rendered.chunks]
+
+    assert rendered.merge().verified.ok
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        ["out.mp4", *(chunk.path.name for chunk in rendered.chunks)]
+    )
+
+
 @pytest.fixture
-def rendered(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Rendered:
-    monkeypatch.delattr("os.splice", raising=False)  # what is written goes into memory here
+def rendered(workshop: Workshop) -> Rendered:
     return workshop.render(workshop.media.make("h264_audio.mp4"), "h264", 3)
 
 
-def _swallow(chunks: list[ChunkFile], rendered: Rendered) -> None:
-    write_joined(chunks, rendered.timeline, io.BytesIO())
+def _index(chunks: list[ChunkFile], rendered: Rendered) -> None:
+    write_reel(chunks, rendered.timeline, rendered.out.parent)
 
 
 @pytest.mark.parametrize(
@@ -94,27 +108,40 @@ def test_a_chunk_that_holds_other_frames_than_it_says_is_named(rendered: Rendere
     spoilt = [rendered.chunks[0], rendered.chunks[1]._replace(facts=short), rendered.chunks[2]]
 
     with pytest.raises(FarmError, match=words):
-        _swallow(spoilt, rendered)
+        _index(spoilt, rendered)
 
 
 def test_a_hash_that_was_found_on_the_way_in_counts(rendered: Rendered) -> None:
     wrong = [rendered.chunks[0]._replace(sha256="0" * 64), *rendered.chunks[1:]]
 
     with pytest.raises(FarmError, match="sha256 is not"):
-        _swallow(wrong, rendered)
+        rendered.merge(chunks=wrong)
+
+
+def test_a_table_that_leads_out_of_its_file_is_named(rendered: Rendered) -> None:
+    facts = rendered.chunks[1].facts
+    less = facts.model_copy(update={"size": facts.size // 4})
+
+    with pytest.raises(FarmError, match="behind its end"):
+        _index([rendered.chunks[0], rendered.chunks[1]._replace(facts=less), rendered.chunks[2]], rendered)
 
 
 def test_a_packet_that_is_due_before_it_can_be_shown_is_named(rendered: Rendered) -> None:
     chunks = [chunk._replace(facts=chunk.facts.model_copy(update={"reorder": 0})) for chunk in rendered.chunks]
 
     with pytest.raises(FarmError, match="too late"):
-        _swallow(chunks, rendered)
+        _index(chunks, rendered)
 
 
-def test_parts_hold_each_sample_once() -> None:
-    size = np.array([10, 5_000_000, 1, 1, 3_999_999, 2], np.int64)
+def test_samples_that_lie_in_two_pieces_get_a_fragment_each() -> None:
+    at = np.arange(4)
+    samples = fragments.Samples(
+        at, at, at, np.array([100, 110, 1 << 33, (1 << 33) + 7]), np.array([10, 5, 7, 9]), at > 9
+    )
 
-    parts = list(fragments._parts(size))
+    first, second = fragments.fragments(samples, count(7))
 
-    assert [n for part in parts for n in range(part.start, part.stop)] == list(range(6))
-    assert all(part.stop > part.start for part in parts)
+    assert (first[12:16], second[12:16]) == (b"mfhd", b"mfhd")
+    assert [int.from_bytes(box[20:24], "big") for box in (first, second)] == [7, 8]
+    places = [int.from_bytes(box[at : at + 8], "big") for box in (first, second) if (at := box.index(b"tfhd") + 12)]
+    assert places == [100, 1 << 33]
