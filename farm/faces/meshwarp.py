@@ -316,8 +316,8 @@ def iris_ratio(target: Target, identity: PreparedIdentity) -> NDArray[np.float32
 
 
 def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
-    weight = (atlas().cheeks * skin)[..., None]
-    return np.asarray((texture * weight).sum(axis=(0, 1)) / (weight.sum() + 1e-6), np.float32)
+    weight = (atlas().cheeks * skin).ravel()
+    return np.asarray(weight @ texture.reshape(-1, 3) / (weight.sum() + 1e-6), np.float32)
 
 
 def _masks(canvas: _Canvas, target: Target) -> tuple[Mask, Mask]:

@@ -211,7 +211,7 @@ class FacePipeline:
             if outcome is None:
                 outcome, patches = self._processed(frame, face, window)
                 for patch in patches:
-                    mask = _joined(mask, patch.mask, patch.box, frame)
+                    mask = joined(mask, patch.mask, patch.box, frame)
             reports.append(face.report(outcome, redone=any(patch.redone for patch in patches)))
         return self._finished(frame, tuple(reports), mask)
 
@@ -244,9 +244,10 @@ class FacePipeline:
         return Rendered(frame, report, mask)
 
 
-def _joined(
+def joined(
     mask: NDArray[np.uint8] | None, patch: NDArray[np.float32], box: tuple[int, int, int, int], frame: Frame
 ) -> NDArray[np.uint8]:
+    """`mask` (h, w; None for an empty one) of `frame` with a patch's in its box: the stronger of both counts."""
     whole = np.zeros((frame.height, frame.width), np.uint8) if mask is None else mask
     x0, y0, x1, y1 = box
     # Any change at all counts as 1, so that 0 means untouched.

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from farm.errors import RecipeError
 from farm.faces import meshwarp
-from farm.faces.bankpath import BankPath
+from farm.faces.bankpath import BankPath, Shares
 from farm.faces.dressing import dressed
 from farm.faces.identity import PreparedIdentity
 from farm.faces.meshwarp import SwapSettings
@@ -57,25 +57,34 @@ class MeshWarpSwap:
     def apply(self, frame: Frame, work: Work) -> tuple[Outcome, Patch | None]:
         if work.identity is None:
             return Outcome.NOT_MAPPED, None
-        if work.target.size < self._settings.smallest:
-            return Outcome.TOO_SMALL, None
-        if clear_enough(work.target.sharpness, self._settings.min_sharpness) <= 0:
-            return Outcome.TOO_BLURRED, None
-        if meshwarp.believable(work.target.pose, self._settings) <= 0:
-            return Outcome.TOO_SIDEWAYS, None
-        patch = meshwarp.swap(frame, work.target, self._dressed(work, work.identity), self._settings)
+        refused = self.refused(work.target)
+        if refused is not None:
+            return refused, None
+        shares = self.shares(work.target, work.identity, work.identity_name)
+        shown = work.identity if shares is None else dressed(work.identity, shares)
+        patch = meshwarp.swap(frame, work.target, shown, self._settings)
         if patch is None:
             return Outcome.FAILED, None
         return (Outcome.SWAPPED if patch.mask.any() else Outcome.COVERED), patch
 
-    def _dressed(self, work: Work, identity: PreparedIdentity) -> PreparedIdentity:
-        """The identity as its bank shows it for this frame, where it has one."""
-        if len(identity.bank) < 2 or work.target.traits is None:
-            return identity
-        path = self._paths.get(work.identity_name)
+    def refused(self, target: Target) -> Outcome | None:
+        """Why the face is left as it is; None where it is not."""
+        if target.size < self._settings.smallest:
+            return Outcome.TOO_SMALL
+        if clear_enough(target.sharpness, self._settings.min_sharpness) <= 0:
+            return Outcome.TOO_BLURRED
+        if meshwarp.believable(target.pose, self._settings) <= 0:
+            return Outcome.TOO_SIDEWAYS
+        return None
+
+    def shares(self, target: Target, identity: PreparedIdentity, name: str) -> Shares | None:
+        """Which frames of the identity's bank this frame shows; None where it has none, or nobody saw what to fit."""
+        if len(identity.bank) < 2 or target.traits is None:
+            return None
+        path = self._paths.get(name)
         if path is None:
-            path = self._paths[work.identity_name] = BankPath(identity.bank)
-        return dressed(identity, path.shares(work.target.traits, work.target.now))
+            path = self._paths[name] = BankPath(identity.bank)
+        return path.shares(target.traits, target.now)
 
 
 class CatalogueSwap:

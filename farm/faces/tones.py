@@ -75,7 +75,7 @@ def _relief(own: Texture, given: Mask, plate: Texture, wanted: Mask) -> float:
 
     def harshness(texture: Texture, weight: Mask) -> float:
         luma = texture @ _LUMA
-        level = shading(np.dstack([luma] * 3), weight, 0.1)[..., 0]
+        level = shading(luma[..., None], weight, 0.1)[..., 0]
         contrast = (luma - level) / (level + 0.05)
         return float(np.sqrt((weight * contrast**2).sum() / weight.sum()))
 
