@@ -148,7 +148,7 @@ def blurred(values: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
         matrix = _blur_matrix(height, round(float(sigma), 6))
         channels = np.ascontiguousarray(values.reshape(height, width, -1).transpose(2, 0, 1))
         made = matrix @ channels @ matrix.T
-        return np.ascontiguousarray(made.transpose(1, 2, 0)).reshape(values.shape)
+        return np.asarray(np.ascontiguousarray(made.transpose(1, 2, 0)).reshape(values.shape), np.float32)
     return np.asarray(cv2.GaussianBlur(values, (0, 0), sigma), np.float32)
 
 
