@@ -21,7 +21,6 @@ from farm.worker.calls import Calls, Ear, Listener
 from farm.worker.heartbeat import Beat, Heartbeat
 
 MACHINES, COMMANDS = 50, 20
-POLICY = jobs.Policy(heartbeats_per_second=500)
 
 _RUNNING = text("""
     SELECT DISTINCT ON (job_id) id, job_id, task_id, worker_id, lease_token, lease_until
@@ -60,9 +59,7 @@ def commands(url: str) -> dict[str, Goal]:
 
 
 def _beat(sessions: Sessions, lease: jobs.Lease) -> Callable[[Beat], jobs.HeartbeatAnswer]:
-    return lambda report: transact(
-        sessions, lambda s: jobs.heartbeat(s, lease, jobs.Progress(frames_done=report.done), POLICY)
-    )
+    return lambda report: jobs.heartbeat(sessions, lease, jobs.Progress(frames_done=report.done))
 
 
 def _goes_on(beating: Heartbeat) -> bool:

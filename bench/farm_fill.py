@@ -90,7 +90,7 @@ _JOBS = (
 )
 
 _LANES = """
-    INSERT INTO lane (id, submitter_id, kind, open) SELECT lpad(s.id, 26, 'L'), s.id, 'render', true
+    INSERT INTO lane (id, submitter_id, kind, open, top) SELECT lpad(s.id, 26, 'L'), s.id, 'render', true, 50
     FROM (SELECT id FROM submitter) s ON CONFLICT DO NOTHING"""
 
 # ids only have to be unique and 26 characters long

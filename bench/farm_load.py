@@ -8,19 +8,16 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from typing import Any
 
 import psutil
 from sqlalchemy import text
-from sqlalchemy.orm import Session
 
 from bench.common import Goal, at_least, at_most, noted
 from bench.farm_fill import Size, open_farm, rendered
 from farm import jobs
-from farm.db.engine import transact
-from farm.jobs import TaskKind, fleet
+from farm.jobs import TaskKind
 from farm.worker.control import Control
 
 Goals = dict[str, Goal]
@@ -53,15 +50,21 @@ def claim_and_finish(url: str, seconds: float, seed: int, results: multiprocessi
     results.put((taken, time.process_time() - spent))
 
 
-def at_a_rate(
-    seconds: float, rate: float, call: Callable[[int], object], results: multiprocessing.Queue[Timed]
-) -> None:
-    """Call `call` with 0, 1, 2 ..., `rate` times a second, by so many connections at once as need be (`LINES` at most).
+def beat(url: str, seconds: float, rate: float, results: multiprocessing.Queue[Timed], carried: Any) -> None:
+    """A client process: reports of the running attempts in turn, `rate` a second, each for its worker too.
 
-    A farm's workers have a connection each: one that waits for its answer keeps no other from reporting.
+    So it is where every worker has one slot, which is at work: the slot reports as often as its worker is to be heard
+    of (`farm.worker.relay`). By so many connections at once as need be (`LINES` at most): one that waits for its answer
+    keeps no other from reporting. carried: counts the reports by which the database took the worker to live.
     """
-    taken: list[float] = []
-    numbers = itertools.count()
+    sessions = open_farm(url, LINES)
+    with sessions() as session:
+        leases = [
+            jobs.Lease(token=r.lease_token, job_id=r.job_id, task_id=r.task_id, attempt_id=r.id, until=r.lease_until,
+                       seconds=60, heartbeat_seconds=20)
+            for r in session.execute(text("SELECT * FROM attempt WHERE state = 'running'"))
+        ]  # fmt: skip
+    control, taken, numbers = Control(sessions, jobs.Policy()), list[float](), itertools.count()
     spent, begun = time.process_time(), time.monotonic()
 
     def line() -> None:
@@ -70,8 +73,11 @@ def at_a_rate(
             if time.monotonic() >= begun + seconds:
                 return
             at = time.perf_counter()
-            call(number)
+            answer = control.heartbeat(leases[number % len(leases)], jobs.Progress(frames_done=number), carries=True)
             taken.append(time.perf_counter() - at)
+            if answer.carried_seconds is not None:
+                with carried.get_lock():
+                    carried.value += 1
 
     threads = [threading.Thread(target=line) for _ in range(LINES)]
     for thread in threads:
@@ -81,58 +87,33 @@ def at_a_rate(
     results.put((taken, time.process_time() - spent))
 
 
-def beat(url: str, seconds: float, rate: float, results: multiprocessing.Queue[Timed]) -> None:
-    """A client process: heartbeats of the running attempts in turn."""
-    sessions = open_farm(url, LINES)
-    with sessions() as session:
-        leases = [
-            jobs.Lease(token=r.lease_token, job_id=r.job_id, task_id=r.task_id, attempt_id=r.id, until=r.lease_until,
-                       seconds=60, heartbeat_seconds=20)
-            for r in session.execute(text("SELECT * FROM attempt WHERE state = 'running'"))
-        ]  # fmt: skip
-
-    def one(number: int) -> None:
-        lease, progress = leases[number % len(leases)], jobs.Progress(frames_done=number)
-        transact(sessions, lambda s: jobs.heartbeat(s, lease, progress))
-
-    at_a_rate(seconds, rate, one, results)
-
-
-def live(url: str, seconds: float, rate: float, workers: int, results: multiprocessing.Queue[Timed]) -> None:
-    """A client process: workers in turn say that they live."""
-    sessions = open_farm(url, LINES)
-    at_a_rate(seconds, rate, lambda n: transact(sessions, partial(_live, f"w{n % workers}")), results)
-
-
-def _live(worker: str, session: Session) -> None:
-    fleet.beat(session, worker)
-
-
 def throughput(url: str, size: Size, seconds: float) -> Goals:
     """Pairs a second and the slowest claims, while 10,000 workers and what they render are heard of every 20 s."""
     context = multiprocessing.get_context("spawn")
-    pairs, beats, lives = (context.Queue() for _ in range(3))
+    pairs, beats = context.Queue(), context.Queue()
+    carried = context.Value("i", 0)
     rate = size.workers / 20
     clients = [context.Process(target=claim_and_finish, args=(url, seconds, n, pairs)) for n in range(PAIRS)]
-    clients.append(context.Process(target=beat, args=(url, seconds, rate, beats)))
-    clients.append(context.Process(target=live, args=(url, seconds, rate, size.workers, lives)))
+    clients.append(context.Process(target=beat, args=(url, seconds, rate, beats, carried)))
     server = _ServerTime(url)
     for process in clients:
         process.start()
     done = [pairs.get() for _ in range(PAIRS)]
     taken = sorted(second for seconds_, _ in done for second in seconds_)
-    (beaten, beat_spent), (lived, live_spent) = beats.get(), lives.get()
+    beaten, beat_spent = beats.get()
     served = server.spent()
     for process in clients:
         process.join()
-    spent = sum(s for _, s in done) + beat_spent + live_spent + served
+    spent = sum(s for _, s in done) + beat_spent + served
     return {
         "pairs_per_second": at_least(len(taken) / seconds, 500, f"{size.chunks} chunks, {PAIRS} client processes"),
         "claim_p50_ms": noted(1e3 * statistics.median(taken), "of the same: a finish and a claim with one commit"),
         "claim_p99_ms": at_most(1e3 * taken[int(len(taken) * 0.99)], 50, "a finish and a claim with one commit"),
         "heartbeats_per_second": noted(len(beaten) / seconds, f"wanted: {rate:.0f}"),
         "heartbeat_p99_ms": noted(1e3 * sorted(beaten)[int(len(beaten) * 0.99)], "of the same heartbeats"),
-        "worker_beats_per_second": noted(len(lived) / seconds, f"wanted: {rate:.0f}"),
+        "worker_beats_per_second": noted(
+            carried.value / seconds, f"wanted: {rate:.0f}; each by the report of its worker's slot"
+        ),
         "processor_ms_per_pair": noted(
             1e3 * spent / len(taken), "clients and server, heartbeats and workers' beats included"
         ),

@@ -21,7 +21,9 @@ Every message says what went wrong, where, and what to do about it.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import TypeVar
 
 
 class ErrorClass(StrEnum):
@@ -115,6 +117,15 @@ class LostResultError(InfrastructureError):
 
 class DiskFullError(InfrastructureError):
     pass
+
+
+E = TypeVar("E", bound=FarmError)
+
+
+def unknown(kind: type[E], thing: str, name: str, choices: Iterable[str], *, where: str = "") -> E:
+    """An error of `kind` for a `thing` called `name` that is none of `choices`; `where` is the thing if not given."""
+    known = ", ".join(choices) or "(there is none)"
+    return kind(f"There is no {thing} called {name!r}.", where=where or thing, do=f"Choose one of: {known}.")
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from farm.errors import NotFoundError, RecipeError
+from farm.errors import NotFoundError, RecipeError, unknown
 
 SWAP, RESTORE, UPSCALE = "swap", "restore", "upscale"
 """Kinds of processors."""
@@ -229,6 +229,4 @@ def preset(name: str) -> Recipe:
     try:
         return PRESETS[name]
     except KeyError:
-        raise NotFoundError(
-            f"There is no recipe called {name!r}.", where="recipe", do=f"Choose one of: {', '.join(sorted(PRESETS))}."
-        ) from None
+        raise unknown(NotFoundError, "recipe", name, sorted(PRESETS)) from None

@@ -21,6 +21,7 @@ from farm.jobs.states import FINAL_JOB_STATES
 from farm.settings import Settings
 from farm.store import keys
 from farm.store.base import Store
+from farm.words import counted
 
 PARTS = {
     "working": ("segments/", "timelines/", "chunks/", "previews/"),
@@ -124,6 +125,6 @@ def _due(session: Session, *, part: str, age: timedelta, limit: int) -> list[str
 
 
 def _note(session: Session, *, found: Doomed) -> None:
-    reason = f"Retention removed {found.objects} objects ({found.part})."
+    reason = f"Retention removed {counted(found.objects, 'object')} ({found.part})."
     data = {"part": found.part, "objects": found.objects, "bytes": found.size}
     ledger.note(session, RETENTION, job_id=found.job_id, actor="retention", reason=reason, data=data)

@@ -152,7 +152,7 @@ class Settings(BaseSettings):
         description="How often a running task reports progress, and so how soon it hears of a cancel, seconds.",
     )
     heartbeats_per_second: float = Field(
-        default=2000.0,
+        default=500.0,
         gt=0,
         description="What the database takes of all running tasks together; with more of them each reports less often.",
     )

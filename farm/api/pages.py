@@ -21,8 +21,10 @@ from farm.faces.mapping import MappingMode, MappingRequest
 from farm.media.deliverables import deliverable, names
 from farm.media.loudness import LOUDNESS
 from farm.provenance.consent import STATEMENT
+from farm.words import counted
 
 bp = Blueprint("pages", __name__)
+bp.add_app_template_filter(counted)
 
 _BECOMES = "becomes."
 """Before a cast member's id: the field that says who they become."""

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from farm.api.intake import Received, disk_full_named
 from farm.api.schemas import IdentityIn, JobIn
 from farm.api.services import Placed, Services
-from farm.errors import DiskFullError, FarmError, InputError, NotFoundError
+from farm.errors import DiskFullError, FarmError, InputError, NotFoundError, unknown
 from farm.faces.mapping import MappingRequest
 from farm.invalid import in_words
 from farm.jobs.request import IdentityRef, JobRequest, Needed, PictureRef, PlateRef
@@ -274,9 +274,7 @@ def check_mapping(mapping: MappingRequest, labels: Sequence[str], members: Seque
     """InputError for an identity that is none of `labels`, or a cast member that is none of `members`, once known."""
     for name in {mapping.identity, *mapping.assignments.values(), *mapping.references, *mapping.references.values()}:
         if name is not None and name not in labels:
-            raise InputError(
-                f"There is no identity called {name!r}.", where="mapping", do=f"Name one of: {', '.join(labels)}."
-            )
+            raise unknown(InputError, "identity", name, labels, where="mapping")
     for member in mapping.assignments:
         if members and member not in members:
             raise InputError(

@@ -33,6 +33,7 @@ from farm.settings import Settings
 from farm.store.factory import open_store, url_signer
 from farm.store.folder import FolderStore
 from farm.wakeups import Hurry, Wakeups
+from farm.words import counted
 from farm.worker.scratch import Scratch, scratch_root
 
 # Threads that live views never get, so that the rest of the API always answers.
@@ -111,7 +112,7 @@ class FaceChecker:
             if any(finder.in_frame(read_picture(PictureBytes(still, label)), label, 0, 0.0) for still in stills):
                 return
         raise InputError(
-            f"No face of {SMALLEST} pixels or more was found in {len(stills)} pictures taken from this clip.",
+            f"No face of {SMALLEST} pixels or more was found in {counted(len(stills), 'picture')} from this clip.",
             where=label,
             do="Send a clip that shows the person's face from the front, large and in good light.",
         )

@@ -16,6 +16,7 @@ from farm.cli.output import json_option, print_found, print_json, print_table, t
 from farm.cli.probe import probe_named
 from farm.cli.who import mapping_request, saying_who
 from farm.errors import InputError
+from farm.words import counted
 
 if TYPE_CHECKING:
     from farm.faces.cast import FaceObservation
@@ -126,7 +127,7 @@ def report(job_id: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    rows = [(f"{found['frames']} frames", f"{found['without_face']} without a face", "", "")]
+    rows = [(f"{counted(found['frames'], 'frame')}", f"{found['without_face']} without a face", "", "")]
     rows += [("", "no face", s["start"], s["end"]) for s in found["empty"]]
     rows += [("", "left, not restored as a whole", s["start"], s["end"]) for s in found["unrestored_in"]]
     rows += [("", "made again in full precision", s["start"], s["end"]) for s in found["redone"]]

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from farm.errors import FarmError
 from farm.settings import Settings
+from farm.words import counted
 
 GIB = 2**30
 LEAST_FREE_GIB = 2
@@ -76,7 +77,8 @@ class Doctor:
             get="Install Python 3.11 or newer.",
         )
         cores = len(os.sched_getaffinity(0))
-        yield Finding(group="machine", name="processor", ok=True, detail=f"{cores} cores, {platform.machine()}")
+        detail = f"{counted(cores, 'core')}, {platform.machine()}"
+        yield Finding(group="machine", name="processor", ok=True, detail=detail)
         folder = next(path for path in (self.settings.home, *self.settings.home.parents) if path.exists())
         free = shutil.disk_usage(folder).free / GIB
         yield Finding(

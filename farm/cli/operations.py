@@ -12,6 +12,7 @@ from farm.cli.ask import settings_of
 from farm.cli.connect import operate
 from farm.cli.output import json_option, print_facts, print_found, print_json, print_table
 from farm.errors import InputError
+from farm.words import counted
 
 _reason = click.option("--reason", default="", help="Kept with the job.")
 
@@ -287,4 +288,4 @@ def remove_webhook(webhook_id: str, as_json: bool) -> None:
 def replay(webhook_id: str, after_event: int, as_json: bool) -> None:
     """Deliver the events above --after-event again."""
     found = operate("POST", f"/webhooks/{webhook_id}/replay", {"after_event": after_event})
-    print_found(found, f"{found['count']} deliveries", as_json=as_json)
+    print_found(found, f"{counted(found['count'], 'delivery', 'deliveries')}", as_json=as_json)

@@ -15,6 +15,7 @@ from farm.api.schemas import JobOut
 from farm.cli.exits import JobFailedError, code_of_class
 from farm.cli.output import seconds_in_words
 from farm.client import Client
+from farm.words import counted
 
 POLL_SECONDS = 0.4
 LINE_SECONDS = 5.0
@@ -122,9 +123,9 @@ def numbers(job: JobOut) -> str:
     at = job.progress
     parts = []
     if at.frames_total:
-        parts.append(f"{at.frames_done} of {at.frames_total} frames")
+        parts.append(f"{at.frames_done} of {counted(at.frames_total, 'frame')}")
     if at.chunks_total:
-        parts.append(f"{at.chunks_done} of {at.chunks_total} chunks")
+        parts.append(f"{at.chunks_done} of {counted(at.chunks_total, 'chunk')}")
     if at.fps:
         parts.append(f"{at.fps:.1f} frames/s")
     if at.eta_seconds and job.state == "running":

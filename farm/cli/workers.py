@@ -11,6 +11,7 @@ from farm.cli.connect import operate, running_farm
 from farm.cli.output import json_option, print_found, print_json, print_table
 from farm.errors import InputError
 from farm.jobs.schedules import DAYS
+from farm.words import counted
 
 
 @click.group(invoke_without_command=True)
@@ -56,7 +57,7 @@ def register(name: str, worker_id: str | None, as_json: bool) -> None:
 def revoke(name: str, as_json: bool) -> None:
     """End the key called NAME: its workers hand back what they have and end."""
     found = operate("DELETE", f"/worker-keys/{name}")
-    print_found(found, f"revoked; {found['count']} workers used it", as_json=as_json)
+    print_found(found, f"revoked; {counted(found['count'], 'worker')} used it", as_json=as_json)
 
 
 @workers.command("keys")

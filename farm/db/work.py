@@ -19,6 +19,7 @@ class Lane(Base):
     A claim looks at one head per lane instead of at every ready task, so work that this slot cannot do costs nothing.
     `wire`: the oldest claim format that holds what its tasks need.
     `open` is false only when the lane surely has no ready task; whoever makes one ready opens it under its row lock.
+    `top`: no ready task of it has a higher priority; whoever makes one ready, or more urgent, sees to that likewise.
     """
 
     __tablename__ = "lane"
@@ -37,6 +38,7 @@ class Lane(Base):
     codecs: Mapped[list[str]] = empty_list()
     wire: Mapped[int] = mapped_column(server_default=text("1"))
     open: Mapped[bool] = mapped_column(server_default=text("true"))
+    top: Mapped[int] = mapped_column(server_default=text("100"))
     woken_at: Mapped[Made]
 
 

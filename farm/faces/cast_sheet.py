@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from farm.faces.member import Appearance, Cast, CastMember
 from farm.faces.report import time_code
+from farm.words import counted
 
 Seconds = Callable[[int], float]
 """Seconds after the plate's first frame of a pts."""
@@ -41,7 +42,7 @@ def contact_sheet(cast: Cast, seconds: Seconds) -> bytes:
     rows = [_row(member, seconds) for member in cast.members]
     if not rows:
         empty = np.full((_SIDE, _WIDTH, 3), _PAPER, np.uint8)
-        _write(empty, f"No face was found in {cast.frames_seen} frames.", (_GAP, _SIDE // 2))
+        _write(empty, f"No face was found in {counted(cast.frames_seen, 'frame')}.", (_GAP, _SIDE // 2))
         rows = [empty]
     _, png = cv2.imencode(".png", np.vstack(rows))
     return png.tobytes()

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from farm.errors import InputError, NotFoundError
+from farm.errors import InputError, NotFoundError, unknown
 from farm.faces.cast import Cast, CastMember
 from farm.faces.embed import SAME_PERSON, Embedding
 from farm.faces.extent import Extent, Point, refusal
 from farm.faces.identity import PreparedIdentity
 from farm.faces.report import Outcome
+from farm.words import counted
 
 
 class MappingMode(StrEnum):
@@ -139,21 +140,17 @@ def resolve(request: MappingRequest, cast: Cast, identities: MappingOf[str, Prep
     """
     for name in _named(request):
         if name not in identities:
-            raise NotFoundError(
-                f"There is no identity called {name!r}.",
-                where="mapping",
-                do=f"Choose one of: {', '.join(sorted(identities)) or '(none was sent)'}.",
-            )
+            raise unknown(NotFoundError, "identity", name, sorted(identities), where="mapping")
     if not cast.members:
         raise InputError(
-            f"No face was found in {cast.frames_seen} frames looked at.",
+            f"No face was found in {counted(cast.frames_seen, 'frame')} looked at.",
             where="the plate",
             do="Check that this is the right plate; to pass it through unchanged, use the recipe 'passthrough'.",
         )
     people, everyone = _people(request, cast, identities)
     if request.mode is MappingMode.REFERENCE and not any(person.identity for person in people):
         raise InputError(
-            f"None of the {len(people)} people in the plate looks like the reference pictures.",
+            f"Of {counted(len(people), 'person', 'people')} in the plate nobody looks like the reference pictures.",
             where="mapping",
             do="Send another picture of the person, or choose from the cast by hand.",
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from farm.errors import InfrastructureError, RecipeError
 from farm.inference.engines import Beat, EngineKey
+from farm.words import counted
 
 UNSUPPORTED = 3
 """Exit status of a builder that understood the request but cannot serve it: no sense in trying again."""
@@ -81,7 +82,7 @@ class BuildProcess:
                 )
             reason = "it took too long" if status is None else f"it ended with {status}"
         raise InfrastructureError(
-            f"Building the engine failed {self.tries} times ({reason}): {_tail(log)}",
+            f"Building the engine failed {counted(self.tries, 'time')} ({reason}): {_tail(log)}",
             where="engine",
             do=f"See {log}; the next provider of the chain is used meanwhile.",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from farm.errors import InputError, PolicyError
+from farm.errors import InputError, PolicyError, unknown
 from farm.inference.spec import LicenceClass, ModelSpec
 
 
@@ -28,11 +28,7 @@ class LicencePolicy:
             try:
                 found.add(LicenceClass(name))
             except ValueError:
-                raise InputError(
-                    f"There is no licence class called {name!r}.",
-                    where="FARM_ALLOWED_LICENCES",
-                    do=f"Use some of: {', '.join(LicenceClass)}.",
-                ) from None
+                raise unknown(InputError, "licence class", name, LicenceClass, where="FARM_ALLOWED_LICENCES") from None
         return cls(frozenset(found), dict(accepted or {}))
 
     def check(self, spec: ModelSpec) -> None:

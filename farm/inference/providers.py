@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from farm.errors import RecipeError
+from farm.errors import RecipeError, unknown
 
 TENSORRT = "TensorrtExecutionProvider"
 TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
@@ -44,11 +44,7 @@ def expand(requested: Iterable[str]) -> tuple[str, ...]:
         names = CHAIN if name == "auto" else (_SHORT.get(name, name),)
         for provider in names:
             if provider not in CHAIN:
-                raise RecipeError(
-                    f"There is no execution provider called {provider!r}.",
-                    where="providers",
-                    do=f"Use auto or some of: {', '.join(_SHORT)}.",
-                )
+                raise unknown(RecipeError, "execution provider", provider, ("auto", *_SHORT), where="providers")
             if provider not in found:
                 found.append(provider)
     if not found:

@@ -19,6 +19,7 @@ from farm.errors import FarmError, InfrastructureError, InputError, PolicyError
 from farm.inference.integrity import sha256_of
 from farm.inference.library import ModelLibrary, room_for
 from farm.inference.spec import ModelFile
+from farm.words import counted
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that are here and the bytes that there will be, where known."""
@@ -149,7 +150,7 @@ class Puller:
                 reason = str(error)
             else:
                 return
-        raise InfrastructureError(f"{reason}, {self._retries.attempts} times", where=source)
+        raise InfrastructureError(f"{reason}, {counted(self._retries.attempts, 'time')}", where=source)
 
 
 class _BusyError(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.errors import RecipeError
+from farm.errors import RecipeError, unknown
 
 _POINTS: dict[str, tuple[tuple[float, float], ...]] = {
     "arcface_112_v1": (
@@ -71,8 +71,4 @@ def template(name: str, size: float = 1.0) -> NDArray[np.float64]:
     try:
         return np.array(_POINTS[name], dtype=np.float64) * size
     except KeyError:
-        raise RecipeError(
-            f"There is no alignment template called {name!r}.",
-            where="model contract",
-            do=f"Use one of: {', '.join(sorted(NAMES))}.",
-        ) from None
+        raise unknown(RecipeError, "alignment template", name, sorted(NAMES), where="model contract") from None

@@ -17,11 +17,12 @@ Submitting and commanding (API, CLI, triggers)
 
 Working (a worker's slot)
     claim(session, slot) -> Claim | None               commit, then work; the lease is in claim.lease
-    heartbeat(session, lease, progress) -> HeartbeatAnswer(alive, reason, next_seconds)
+    heartbeat(sessions, lease, progress) -> HeartbeatAnswer(alive, reason, next_seconds)    a transaction of its own
     publish_plate, publish_chunk, publish_timeline, open_cast, publish_mapping(session, lease, ...)
     reusable(session, lease, digest) -> Reusable | None   what is made of the same need not be made again
     finish(session, lease, PlanResult | CastResult | RenderResult | MergeResult)
     finish_and_claim(session, lease, result, slot) -> Followed(claim, asked)     the two at the price of one
+    finish_at_once(sessions, lease, result, slot) -> Followed or None            of a render, in one round trip
     fail(session, lease, error_class, message) -> TaskState
     replan(session, lease, reason)                    PlanMismatchError: plan again by decoding, instead of failing
 
@@ -51,7 +52,7 @@ from farm.jobs.commands import (
     set_priority,
 )
 from farm.jobs.fail import expire, fail
-from farm.jobs.finish import Followed, finish, finish_and_claim
+from farm.jobs.finish import Followed, finish, finish_and_claim, finish_at_once
 from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_plate, publish_timeline, replan
 from farm.jobs.policy import Policy
 from farm.jobs.report import heartbeat
@@ -113,6 +114,7 @@ __all__ = [
     "fail",
     "finish",
     "finish_and_claim",
+    "finish_at_once",
     "heartbeat",
     "open_cast",
     "pause",

@@ -15,6 +15,7 @@ from farm.db.tables import Chunk, Job, Plate, Task
 from farm.jobs import moves
 from farm.jobs.policy import DEFAULT
 from farm.jobs.states import FINAL_JOB_STATES, JobState, TaskKind, TaskState
+from farm.words import counted
 
 Counts = Counter[tuple[TaskKind, TaskState]]
 
@@ -93,7 +94,7 @@ def failed_chunks(session: Session, job: Job, failed: int, total: int) -> str:
         .order_by(Task.position)
         .limit(1)
     ).one()
-    return f"{failed} of {total} chunks failed; the first is chunk {first.position}: {first.reason}"
+    return f"{failed} of {counted(total, 'chunk')} failed; the first is chunk {first.position}: {first.reason}"
 
 
 def phase(session: Session, job: Job) -> JobState:

@@ -7,12 +7,11 @@ itself is taken with FOR UPDATE SKIP LOCKED, so two claims never wait for each o
 are exact: a capped count is looked at and raised under a lock. The order of shares may lag by the claims of the same
 instant.
 
-All of it is one function in the database (`farm_claim_1`, made by migration 0003): one round trip, planned once.
+All of it is one function in the database (`farm_claim_2`, made by migration 0007): one round trip, planned once.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -22,13 +21,13 @@ from sqlalchemy.orm import Session
 from farm.db.ids import new_id
 from farm.jobs.moves import mark_started
 from farm.jobs.payload import load_claim
-from farm.jobs.policy import DEFAULT, Policy
+from farm.jobs.policy import DEFAULT, Policy, policy_json
 from farm.jobs.states import TaskKind
 from farm.jobs.wire import Claim, Slot
 
 Token = Callable[[], str]
 
-_CLAIM = "SELECT taken, work FROM farm_claim_1(%s::jsonb, %s::jsonb, %s, %s)"
+_CLAIM = "SELECT taken, work FROM farm_claim_2(%s::jsonb, %s::jsonb, %s, %s)"
 
 
 def fresh_token() -> str:
@@ -68,13 +67,3 @@ def hand_over(
 
 def slot_json(slot: Slot) -> str:
     return slot.model_dump_json()
-
-
-def policy_json(policy: Policy) -> str:
-    return json.dumps(
-        {
-            "lease": policy.lease_seconds,
-            "heartbeat": policy.heartbeat_seconds,
-            "per_second": policy.heartbeats_per_second,
-        }
-    )

@@ -109,6 +109,9 @@ def set_priority(session: Session, job_id: str, priority: int, *, actor: str) ->
     job = moves.lock_job(session, job_id)
     before, job.priority = job.priority, priority
     session.execute(update(Task).where(Task.job_id == job_id, Task.state != TaskState.DONE).values(priority=priority))
+    ready = select(Task.lane_id).where(Task.job_id == job_id, Task.state == TaskState.READY).distinct()
+    for lane in session.scalars(ready):
+        ledger.wake(session, lane, 0)
     ledger.note(
         session,
         "job.priority",

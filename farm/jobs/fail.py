@@ -19,6 +19,7 @@ from farm.jobs.report import Held, hold
 from farm.jobs.states import AttemptState, JobState, TaskKind, TaskState
 from farm.jobs.verdict import Next, Tries, Verdict, judge, judge_lost
 from farm.jobs.wire import Lease
+from farm.words import counted
 
 _FREE = frozenset({ErrorClass.INTERRUPTED, ErrorClass.STALE_LEASE})
 _CHARGED = (ErrorClass.UNKNOWN.value, ErrorClass.CONFLICT.value)
@@ -162,7 +163,8 @@ def _out_of_retries(session: Session, job: Job) -> str:
     failures = session.scalar(select(func.sum(Task.charged)).where(Task.job_id == job.id)) or 0
     if failures <= job.max_retries:
         return ""
-    return f"The tasks of the job failed {failures} times in all, and {job.max_retries} retries is its limit."
+    limit = counted(job.max_retries, "retry", "retries")
+    return f"The tasks of the job failed {counted(failures, 'time')} in all, and its limit is {limit}."
 
 
 def _together(message: str, why: str) -> str:
@@ -193,9 +195,9 @@ def _avoid(session: Session, held: Held, policy: Policy) -> None:
             Task.kind == task.kind,
         )
     )
-    if (failures or 0) < policy.block_after:
+    if failures is None or failures < policy.block_after:
         return
-    reason = f"It failed {failures} {task.kind} tasks of this job."
+    reason = f"It failed {counted(failures, f'{task.kind} task')} of this job."
     made = session.execute(
         insert(Block)
         .values(worker_id=worker, job_id=task.job_id, kind=task.kind, reason=reason)

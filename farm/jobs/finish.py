@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from farm.db.engine import Sessions, ask, transact
 from farm.db.ids import new_id
 from farm.db.tables import Chunk, Deliverable, Job, Plate
 from farm.errors import ConflictError
 from farm.jobs import lanes, ledger, moves
 from farm.jobs.advance import advance
-from farm.jobs.claim import Token, fresh_token, hand_over, policy_json, slot_json
+from farm.jobs.claim import Token, fresh_token, hand_over, slot_json
 from farm.jobs.plan import check_plan
-from farm.jobs.policy import DEFAULT, Policy
+from farm.jobs.policy import DEFAULT, Policy, policy_json
 from farm.jobs.report import Held, hold
 from farm.jobs.states import AttemptState, JobState, TaskKind, TaskState
 from farm.jobs.wire import CastResult, Claim, Lease, MergeResult, PlanResult, RenderResult, Result, Slot
+from farm.words import counted
 
 
 def finish(session: Session, lease: Lease, result: Result) -> None:
@@ -30,7 +33,7 @@ def finish(session: Session, lease: Lease, result: Result) -> None:
     result is not what the plan asks for (frames, deliverables, gaps): report it with `fail`.
     """
     if isinstance(result, RenderResult):
-        outcome, *_ = _quick_render(session, lease, result, None, DEFAULT, "", "")
+        outcome, *_ = _quick_render(_within(session), lease, result, None, DEFAULT, "", "")
         if outcome == "done":
             return
     _finish(session, lease, result)
@@ -60,7 +63,7 @@ def _finish(session: Session, lease: Lease, result: Result) -> None:
 
 
 _FINISH = """SELECT outcome, taken, work
-    FROM farm_finish_render_1(%s, %s, %s, %s, %s::jsonb, %s::jsonb, %s::jsonb, %s::jsonb, %s::jsonb, %s, %s)"""
+    FROM farm_finish_render_2(%s, %s, %s, %s, %s::jsonb, %s::jsonb, %s::jsonb, %s::jsonb, %s::jsonb, %s, %s)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ def finish_and_claim(
     """
     if isinstance(result, RenderResult):
         attempt_id, lease_token = new_id(), token()
-        outcome, taken, work = _quick_render(session, lease, result, slot, policy, attempt_id, lease_token)
+        ask_for = _within(session)
+        outcome, taken, work = _quick_render(ask_for, lease, result, slot, policy, attempt_id, lease_token)
         if outcome == "taken":
             return Followed(hand_over(session, slot, policy, attempt_id, lease_token, taken, work), asked=True)
         if outcome != "careful":
@@ -97,34 +101,65 @@ def finish_and_claim(
     return Followed()
 
 
+def finish_at_once(
+    sessions: Sessions,
+    lease: Lease,
+    result: RenderResult,
+    slot: Slot,
+    policy: Policy = DEFAULT,
+    *,
+    token: Token = fresh_token,
+) -> Followed | None:
+    """What `finish_and_claim` does where nothing is out of the ordinary, in one round trip; None: nothing was done.
+
+    It is tried once: after an InfrastructureError it may be done, and the slot may hold a task that it does not know.
+    """
+    attempt_id, lease_token = new_id(), token()
+
+    def once(statement: LiteralString, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+        return ask(sessions, statement, parameters, tries=1)
+
+    outcome, taken, work = _quick_render(once, lease, result, slot, policy, attempt_id, lease_token)
+    if outcome == "careful":
+        return None
+    if outcome != "taken":
+        return Followed(asked=outcome == "none")
+    claim = transact(sessions, lambda s: hand_over(s, slot, policy, attempt_id, lease_token, taken, work))
+    return Followed(claim, asked=True)
+
+
+Ask = Callable[[LiteralString, Sequence[Any]], Sequence[Any] | None]
+
+
+def _within(session: Session) -> Ask:
+    return lambda statement, parameters: session.connection().exec_driver_sql(statement, tuple(parameters)).one()
+
+
 def _quick_render(
-    session: Session, lease: Lease, result: RenderResult, slot: Slot | None, policy: Policy, attempt_id: str, token: str
+    ask_for: Ask, lease: Lease, result: RenderResult, slot: Slot | None, policy: Policy, attempt_id: str, token: str
 ) -> tuple[str, Any, Any]:
     """Accept a chunk after which others are still to be rendered: all chunks but the last, so it has to be fast.
 
     "careful" without any change where something is out of the ordinary; the caller then goes the careful way.
     """
-    row = (
-        session.connection()
-        .exec_driver_sql(
-            _FINISH,
-            (
-                lease.job_id,
-                lease.task_id,
-                lease.token,
-                result.frames,
-                json.dumps({name: out.model_dump(mode="json") for name, out in result.outputs.items()}),
-                json.dumps(result.report),
-                json.dumps(result.environment),
-                None if slot is None else slot_json(slot),
-                policy_json(policy),
-                attempt_id,
-                token,
-            ),
-        )
-        .one()
+    row = ask_for(
+        _FINISH,
+        (
+            lease.job_id,
+            lease.task_id,
+            lease.token,
+            result.frames,
+            json.dumps({name: out.model_dump(mode="json") for name, out in result.outputs.items()}),
+            json.dumps(result.report),
+            json.dumps(result.environment),
+            None if slot is None else slot_json(slot),
+            policy_json(policy),
+            attempt_id,
+            token,
+        ),
     )
-    return row.outcome, row.taken, row.work
+    outcome, taken, work = row or ("careful", None, None)
+    return outcome, taken, work
 
 
 def _plan(session: Session, held: Held, result: PlanResult) -> None:
@@ -132,7 +167,8 @@ def _plan(session: Session, held: Held, result: PlanResult) -> None:
     frames = session.scalar(select(Plate.frames).where(Plate.job_id == held.job.id))
     if frames != result.frames:
         raise ConflictError(
-            f"The plan is over {result.frames} frames, but the timeline has {frames}.", where=f"job {held.job.id}"
+            f"The plan is over {counted(result.frames, 'frame')}, but the timeline has {frames}.",
+            where=f"job {held.job.id}",
         )
 
 
@@ -151,7 +187,8 @@ def _render(session: Session, held: Held, result: RenderResult) -> None:
     where = f"job {held.job.id} chunk {chunk.position}"
     if result.frames != chunk.last - chunk.first:
         raise ConflictError(
-            f"The chunk has {chunk.last - chunk.first} frames by the plan, {result.frames} were rendered.", where=where
+            f"The chunk has {counted(chunk.last - chunk.first, 'frame')} by the plan, {result.frames} were rendered.",
+            where=where,
         )
     missing = set(held.job.request["deliverables"]) - set(result.outputs)
     if missing:

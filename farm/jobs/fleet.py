@@ -99,17 +99,8 @@ def _slot_rows(report: WorkerReport) -> Iterable[dict[str, Any]]:
         }
 
 
-_EVERY = "(SELECT greatest(0, reltuples) / :per_second FROM pg_class WHERE oid = 'worker'::regclass)"
-
-# The beat of a worker of which nobody wants anything: all of them but a few, so it has to be cheap. Its commit is not
-# waited for on the disk; the size of the farm is the planner's estimate.
-_ALL_WELL = text(f"""
-    UPDATE worker SET seen_at = clock_timestamp()
-    WHERE id = :id AND state = 'awake' AND requested IS NULL AND NOT EXISTS (
-        SELECT 1 FROM schedule s
-        WHERE s.target = 'worker:' || worker.id OR s.target IN (SELECT 'tag:' || tag FROM unnest(worker.tags) tag))
-    RETURNING {_EVERY} AS seconds, set_config('synchronous_commit', 'off', true)""")  # noqa: S608
-_INTERVAL = text(f"SELECT {_EVERY}")
+_LIVES = text("SELECT farm_lives_1(:id, :per_second)")
+_INTERVAL = text("SELECT greatest(0, reltuples) / :per_second FROM pg_class WHERE oid = 'worker'::regclass")
 
 
 def beat(
@@ -122,9 +113,9 @@ def beat(
     """Say that the worker lives and what it is; hear what it should become. NotFoundError: register (again) first."""
     rate = {"per_second": policy.worker_beats_per_second}
     if state is WorkerState.AWAKE:
-        well = session.execute(_ALL_WELL, {"id": worker_id, **rate}).first()
+        well = session.scalar(_LIVES, {"id": worker_id, **rate})
         if well is not None:
-            return Wish(None, after_task=True, next_seconds=float(well.seconds))
+            return Wish(None, after_task=True, next_seconds=well)
     seconds = float(session.execute(_INTERVAL, rate).scalar_one())
     worker = _worker(session, worker_id)
     if state is WorkerState.AWAKE:

@@ -9,6 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from farm.jobs.policy import DEFAULT, Policy
+from farm.words import counted
 
 MOST = 200
 """Rows of each list."""
@@ -103,11 +104,14 @@ def word(session: Session, running: int, waiting: Sequence[int], policy: Policy 
     if not workers.live:
         return "inoperative", "No worker is connected."
     if running:
-        return "active", f"{running} tasks run on {workers.live} workers; {ready} are ready and wait."
+        return (
+            "active",
+            f"At work: {counted(running, 'task')} on {counted(workers.live, 'worker')}; ready and waiting: {ready}.",
+        )
     if workers.broken == workers.live:
         return "inoperative", "Every worker is in trouble; `farm workers` says why."
     if not workers.awake:
         return "asleep", "Every worker is asleep, draining or told to leave."
     if ready:
-        return "waiting", f"{ready} tasks are ready and none runs; ask why at one of their jobs."
+        return "waiting", f"Nothing runs, though {counted(ready, 'task')} could; ask why at one of their jobs."
     return "idle", "Nothing is to be done."

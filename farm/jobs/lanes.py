@@ -64,7 +64,7 @@ def lane_ids(
     alike = or_(*(and_(*(getattr(Lane, name) == value for name, value in need.items())) for need in needs))
     wanted = select(Lane.kind, Lane.id).where(alike)
     found: dict[TaskKind, str] = dict(session.execute(wanted).all())
-    if missing := [{"id": new_id(), **need} for need in needs if need["kind"] not in found]:
+    if missing := [{"id": new_id(), "top": 0, **need} for need in needs if need["kind"] not in found]:
         session.execute(insert(Lane).values(missing).on_conflict_do_nothing())
         found = dict(session.execute(wanted).all())
     return found

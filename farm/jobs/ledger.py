@@ -73,7 +73,10 @@ def note(
 
 
 def wake(session: Session, lane_id: str, count: int = 1) -> None:
-    """Announce that `count` tasks of the lane have become ready, and see that claims look into the lane."""
+    """Announce that `count` tasks of the lane have become ready, and see that claims look into the lane.
+
+    With 0: its tasks are more urgent now.
+    """
     _ledger(session).wakes[lane_id] += count
 
 
@@ -113,7 +116,11 @@ _WAKES = text("""
     WITH told AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:counts AS int[])) AS t(id, count)),
     locked AS (SELECT id FROM lane WHERE id IN (SELECT id FROM told) ORDER BY id FOR NO KEY UPDATE),
     woken AS (
-        UPDATE lane SET open = true, woken_at = clock_timestamp() FROM locked WHERE lane.id = locked.id
+        UPDATE lane SET open = true, woken_at = clock_timestamp(), top = coalesce(greatest(
+            CASE WHEN lane.open THEN lane.top END,
+            (SELECT t.priority FROM task t WHERE t.lane_id = lane.id AND t.state = 'ready'
+             ORDER BY t.priority DESC, t.due, t.job_seq, t.position LIMIT 1)), lane.top)
+        FROM locked WHERE lane.id = locked.id
         RETURNING lane.id, lane.kind, lane.tags, lane.vram_mb, lane.models, lane.codecs)
     INSERT INTO outbox (topic, payload)
     SELECT 'wake', jsonb_build_object('kind', w.kind, 'tags', w.tags, 'vram_mb', w.vram_mb, 'models', w.models,

@@ -21,6 +21,7 @@ from farm.jobs.report import hold
 from farm.jobs.request import JobRequest
 from farm.jobs.states import AttemptState, TaskKind, TaskState
 from farm.jobs.wire import ChunkPlan, Lease
+from farm.words import counted
 
 _FIELDS = ("first", "last", "seconds", "segment_key", "segment_sha256", "segment_size", "plan")
 
@@ -189,7 +190,10 @@ def check_plan(session: Session, job: Job, chunks: int, frames: int) -> None:
             raise _gap(job, f"chunk {row.position} begins at frame {row.first}, not at {expected} as chunk {number}")
         expected = row.last
     if len(rows) != chunks or expected != frames:
-        raise _gap(job, f"there are {len(rows)} chunks over {expected} frames, not {chunks} over {frames}")
+        raise _gap(
+            job,
+            f"there are {counted(len(rows), 'chunk')} over {counted(expected, 'frame')}, not {chunks} over {frames}",
+        )
     session.execute(update(Plate).where(Plate.job_id == job.id).values(frames=func.coalesce(Plate.frames, frames)))
 
 

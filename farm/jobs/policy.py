@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 
 from farm.settings import Settings
 
@@ -36,7 +38,7 @@ class Policy:
 
     lease_seconds: float = 30.0
     heartbeat_seconds: float = 2.0
-    heartbeats_per_second: float = 2000.0
+    heartbeats_per_second: float = 500.0
     stop_seconds: float = 10.0
     lost_limit: int = 3
     shrink_limit: int = 6
@@ -66,4 +68,18 @@ def policy_of(settings: Settings) -> Policy:
         lease_seconds=settings.lease_seconds,
         heartbeat_seconds=settings.heartbeat_seconds,
         heartbeats_per_second=settings.heartbeats_per_second,
+    )
+
+
+@lru_cache(maxsize=8)
+def policy_json(policy: Policy) -> str:
+    """What the database's functions ask of it."""
+    return json.dumps(
+        {
+            "lease": policy.lease_seconds,
+            "heartbeat": policy.heartbeat_seconds,
+            "per_second": policy.heartbeats_per_second,
+            "stop": policy.stop_seconds,
+            "workers": policy.worker_beats_per_second,
+        }
     )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import select, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import select
 from sqlalchemy.orm import Session
-from sqlalchemy.sql import bindparam
 
+from farm.db.engine import Sessions, ask, transact
 from farm.db.tables import Attempt, Job, Task
 from farm.errors import NotFoundError, StaleLeaseError
 from farm.jobs import moves
-from farm.jobs.policy import DEFAULT, Policy
+from farm.jobs.policy import DEFAULT, Policy, policy_json
 from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState, TaskKind
 from farm.jobs.wire import HeartbeatAnswer, Lease, Progress
 
@@ -26,54 +26,29 @@ _STOP = {
 _SUPERSEDED = "superseded"
 _DRAINING = "draining"
 
-# The lease of an attempt that has been told to stop is made shorter: a worker that does not listen soon loses it.
-# A heartbeat that a crash of the server loses is followed by the next one, so the disk is not waited for.
-_BEAT = text("""
-    UPDATE attempt SET
-        beat_at = clock_timestamp(),
-        lease_until = CASE WHEN j.state IN ('queued', 'running', 'awaiting_cast', 'merging')
-            THEN clock_timestamp() + make_interval(secs => greatest(:lease, 4 * beat.seconds))
-            ELSE least(lease_until, clock_timestamp() + make_interval(secs => :stop)) END,
-        progress_at = CASE WHEN frames_done <> :frames OR note <> :note THEN clock_timestamp() ELSE progress_at END,
-        frames_done = :frames, fps = :fps, note = :note, environment = environment || :environment
-    FROM job j,
-        (SELECT :heartbeat * greatest(1.0, sum(running) / (:per_second * :heartbeat)) AS seconds FROM project) beat
-    WHERE lease_token = :token AND attempt.state = 'running' AND j.id = attempt.job_id
-    RETURNING j.state, beat.seconds,
-        (SELECT true FROM worker w WHERE w.id = attempt.worker_id
-         AND w.requested IN ('asleep', 'offline', 'restart') AND NOT w.after_task) AS draining,
-        set_config('synchronous_commit', 'off', true)
-    """).bindparams(bindparam("environment", type_=JSONB))
+_BEAT = "SELECT state, seconds, draining, carried FROM farm_beat_1(%s, %s, %s, %s, %s::jsonb, %s::jsonb, %s)"
 
 
-def heartbeat(session: Session, lease: Lease, progress: Progress, policy: Policy = DEFAULT) -> HeartbeatAnswer:
-    """Report progress, keep the lease, hear whether to go on. One row is written, no lock is waited for.
+def heartbeat(
+    sessions: Sessions, lease: Lease, progress: Progress, policy: Policy = DEFAULT, *, carries: bool = False
+) -> HeartbeatAnswer:
+    """Report progress, keep the lease, hear whether to go on: one round trip, one row, no lock is waited for.
 
     When the answer is not `alive`, stop at once and drop the work: for "cancelled", "paused" and "draining" then hand
     the task back with `fail(session, lease, ErrorClass.INTERRUPTED, ...)`; after "superseded" there is nothing to hand
     back.
+
+    carries: say for the attempt's worker, too, that it lives, as `fleet.beat` does, if nobody wants anything of it.
     """
-    row = session.execute(
-        _BEAT,
-        {
-            "token": lease.token,
-            "frames": progress.frames_done,
-            "fps": progress.fps,
-            "note": progress.note,
-            "environment": progress.environment,
-            "lease": policy.lease_seconds,
-            "stop": policy.stop_seconds,
-            "heartbeat": policy.heartbeat_seconds,
-            "per_second": policy.heartbeats_per_second,
-        },
-    ).one_or_none()
+    said = progress.frames_done, progress.fps, progress.note, json.dumps(progress.environment)
+    row = ask(sessions, _BEAT, (lease.token, *said, policy_json(policy), carries))
     if row is None:
         return HeartbeatAnswer(alive=False, reason=_SUPERSEDED, next_seconds=policy.heartbeat_seconds)
-    state = JobState(row.state)
+    state, (seconds, draining, carried) = JobState(row[0]), row[1:]
     if state is JobState.QUEUED:
-        moves.mark_started(session, lease.job_id)
-    reason = _STOP.get(state) or (_DRAINING if row.draining else "")
-    return HeartbeatAnswer(alive=not reason, reason=reason, next_seconds=float(row.seconds))
+        transact(sessions, lambda session: moves.mark_started(session, lease.job_id))
+    reason = _STOP.get(state) or (_DRAINING if draining else "")
+    return HeartbeatAnswer(alive=not reason, reason=reason, next_seconds=seconds, carried_seconds=carried)
 
 
 @dataclass(frozen=True, slots=True)

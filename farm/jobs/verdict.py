@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from farm.errors import ErrorClass
 from farm.jobs.policy import Policy
+from farm.words import counted
 
 DISTINCT_WORKERS = 3
 
@@ -54,30 +55,30 @@ def judge(error: ErrorClass, tries: Tries, max_attempts: int, policy: Policy) ->
         return Verdict(Next.FAIL_JOB, tries, "No other try can help.")
     if error is ErrorClass.OUT_OF_MEMORY:
         now = replace(tries, shrunk=tries.shrunk + 1)
-        return _free(now, now.shrunk, policy.shrink_limit, "It ran out of memory {n} times, with ever smaller batches.")
+        return _free(now, now.shrunk, policy.shrink_limit, "It ran out of memory {n}, with ever smaller batches.")
     if error in (ErrorClass.INTERRUPTED, ErrorClass.STALE_LEASE):
         now = replace(tries, handed_back=tries.handed_back + 1)
-        return _free(now, now.handed_back, policy.hand_back_limit, "Workers handed it back {n} times.")
+        return _free(now, now.handed_back, policy.hand_back_limit, "Workers handed it back {n}.")
     if error is ErrorClass.INFRASTRUCTURE:
         now = replace(tries, delayed=tries.delayed + 1)
         if now.delayed >= policy.delay_limit:
-            return Verdict(Next.FAIL_TASK, now, f"Infrastructure failed it {now.delayed} times.")
+            return Verdict(Next.FAIL_TASK, now, f"Infrastructure failed it {counted(now.delayed, 'time')}.")
         delay = min(policy.backoff_seconds * 2**tries.delayed, policy.backoff_most)
         return Verdict(Next.LATER, now, f"It is tried again in {delay:.0f} s.", delay)
     now = replace(tries, charged=tries.charged + 1)
     if now.workers >= DISTINCT_WORKERS:
         return Verdict(Next.FAIL_TASK, now, f"{now.workers} different workers failed it.")
     if now.charged >= max_attempts:
-        return Verdict(Next.FAIL_TASK, now, f"It failed {now.charged} times.")
+        return Verdict(Next.FAIL_TASK, now, f"It failed {counted(now.charged, 'time')}.")
     return Verdict(Next.AGAIN, now, f"Try {now.charged} of {max_attempts} failed.")
 
 
 def judge_lost(tries: Tries, policy: Policy) -> Verdict:
     """What follows from a lease that ran out. A task that its workers do not survive is poison."""
     now = replace(tries, lost=tries.lost + 1)
-    return _free(now, now.lost, policy.lost_limit, "{n} workers died or went silent while they had it.")
+    return _free(now, now.lost, policy.lost_limit, "Workers that had it died or went silent {n}.")
 
 
 def _free(now: Tries, count: int, limit: int, why: str) -> Verdict:
-    text = why.format(n=count)
+    text = why.format(n=counted(count, "time"))
     return Verdict(Next.FAIL_TASK if count >= limit else Next.AGAIN, now, text)

@@ -12,6 +12,7 @@ from farm.db.tables import Attempt, Block, Dependency, Job, Task, Worker
 from farm.errors import NotFoundError
 from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.states import FINAL_JOB_STATES, AttemptState, JobState, TaskState
+from farm.words import counted
 
 _QUIET_SECONDS = 30.0
 
@@ -105,7 +106,8 @@ def _why_running(job: Job, running: list[Row[Any]]) -> str:
     what = f"chunk {first.position}" if first.kind == "render" else f"its {first.kind}"
     note = f": {first.note}" if first.note else ""
     if job.state in (JobState.PAUSING, JobState.CANCELLING):
-        return f"It is {job.state}: {len(running)} attempts are stopping, the oldest on worker {first.worker_id}."
+        left = _attempts(len(running))
+        return f"It is {job.state}: {left} still to stop, the oldest on worker {first.worker_id}."
     more = f", and {len(running) - 1} more" if len(running) > 1 else ""
     return f"Worker {first.worker_id} has had {what} for {first.age:.0f} s{note}{more}."
 
@@ -140,9 +142,13 @@ def _why_busy(session: Session, task: Task) -> str:
     if row is None:
         return "It has just ended."
     note = f": {row.note}" if row.note else ""
-    frames = f", {row.frames_done} frames done" if row.frames_done else ""
+    frames = f", {counted(row.frames_done, 'frame')} done" if row.frames_done else ""
     quiet = f"; nothing new for {row.quiet:.0f} s" if row.quiet > _QUIET_SECONDS else ""
     return f"Worker {row.worker_id} has had it for {row.age:.0f} s{note}{frames}{quiet}."
+
+
+def _attempts(number: int) -> str:
+    return counted(number, "attempt")
 
 
 def _obstacle(row: Row[Any], job: Job) -> str:
@@ -153,15 +159,15 @@ def _obstacle(row: Row[Any], job: Job) -> str:
         (row.budget_state == "stopped", f"The budget of project {row.project} is used up."),
         (
             row.project_cap is not None and row.project_running >= (row.project_cap or 0),
-            f"Project {row.project} has {row.project_running} attempts running; its cap is {row.project_cap}.",
+            f"Project {row.project} has {_attempts(row.project_running)} running; its cap is {row.project_cap}.",
         ),
         (
             row.owner_cap is not None and row.owner_running >= (row.owner_cap or 0),
-            f"{row.owner or 'Its submitter'} has {row.owner_running} attempts running; the cap is {row.owner_cap}.",
+            f"{row.owner or 'Its submitter'} has {_attempts(row.owner_running)} running; the cap is {row.owner_cap}.",
         ),
         (
             job.max_running is not None and row.job_running >= (job.max_running or 0),
-            f"The job has {row.job_running} attempts running; its cap is {job.max_running}.",
+            f"The job has {_attempts(row.job_running)} running; its cap is {job.max_running}.",
         ),
         (row.able == 0, f"No connected worker takes {row.kind} tasks."),
         (row.tagged == 0, f"No connected worker has the tags {', '.join(row.tags)}."),
@@ -189,7 +195,7 @@ def _obstacle(row: Row[Any], job: Job) -> str:
         ),
         (
             row.busy >= row.tagged_awake,
-            f"All {row.tagged_awake} slots that could do it are busy with other work.",
+            f"Each of the {counted(row.tagged_awake, 'slot')} that could do it is busy with other work.",
         ),
     )
     return next((sentence for holds, sentence in obstacles if holds), "")

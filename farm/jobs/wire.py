@@ -143,11 +143,15 @@ class Progress(Plain):
 
 
 class HeartbeatAnswer(Plain):
-    """Whether to go on. `reason`: "", or why not: cancelled, paused, superseded, draining."""
+    """Whether to go on. `reason`: "", or why not: cancelled, paused, superseded, draining.
+
+    `carried_seconds`: the worker was said to live too, and has to be heard of again after so long; None: it was not.
+    """
 
     alive: bool
     reason: str = ""
     next_seconds: float
+    carried_seconds: float | None = None
 
 
 class PlanResult(Plain):

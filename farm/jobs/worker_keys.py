@@ -19,6 +19,7 @@ from farm.db.enums import RequestedState, WorkerState
 from farm.db.tables import Worker, WorkerKey
 from farm.errors import ConflictError, NotFoundError, PolicyError
 from farm.jobs import ledger
+from farm.words import counted
 
 
 class KeyView(BaseModel):
@@ -89,7 +90,9 @@ def revoke_key(session: Session, name: str, *, actor: str) -> int:
     ).all()
     for worker in workers:
         ledger.call(session, worker.id)
-    ledger.note(session, "worker.key", actor=actor, reason=f"Key {name} was revoked; {len(workers)} workers used it.")
+    ledger.note(
+        session, "worker.key", actor=actor, reason=f"Key {name} was revoked; {counted(len(workers), 'worker')} used it."
+    )
     return len(workers)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from farm.media.facts import PlateFacts, PlateWarning
 from farm.media.timeline import Timeline
+from farm.words import counted
 
 _MOST_PLACES = 12
 _SECONDS_APART, _SHARE_APART = 1.0, 0.1
@@ -18,10 +19,12 @@ def timeline_warnings(facts: PlateFacts, timeline: Timeline) -> tuple[PlateWarni
 
 def _warnings(facts: PlateFacts, timeline: Timeline) -> Iterator[PlateWarning]:
     if lost := timeline.concealed.tolist():
-        text = f"{len(lost)} frames cannot be decoded; each repeats the one before it: {places(lost, timeline)}."
+        text = (
+            f"Undecodable: {counted(len(lost), 'frame')}; the one before is repeated instead: {places(lost, timeline)}."
+        )
         yield PlateWarning(code="repeated", text=text)
     if faulty := timeline.damaged.tolist():
-        text = f"{len(faulty)} frames are decoded with faults in them: {places(faulty, timeline)}."
+        text = f"Decoded with faults: {counted(len(faulty), 'frame')}: {places(faulty, timeline)}."
         yield PlateWarning(code="faulty", text=text)
     said, found = facts.duration, timeline.seconds(0, len(timeline))
     if said is not None and abs(float(said) - found) > max(_SECONDS_APART, _SHARE_APART * found):

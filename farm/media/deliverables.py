@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from farm.errors import NotFoundError
+from farm.errors import NotFoundError, unknown
 
 
 class Source(StrEnum):
@@ -364,6 +364,4 @@ def deliverable(name: str) -> Deliverable:
     try:
         return PRESETS[name]
     except KeyError:
-        raise NotFoundError(
-            f"There is no deliverable called {name!r}.", where="deliverable", do=f"Choose one of: {', '.join(names())}."
-        ) from None
+        raise unknown(NotFoundError, "deliverable", name, names()) from None

@@ -410,7 +410,7 @@ def _changes(
 ) -> list[str]:
     words = [f"{source_format} becomes {sample_format}: {what}." for what in lost(source_format, sample_format)]
     if any(pad):
-        words.append(f"The picture is padded by {pad[0]} columns and {pad[1]} rows that repeat its edge.")
+        words.append(f"The picture is padded by what repeats its edge: columns {pad[0]}, rows {pad[1]}.")
     if deliverable.source is Source.PICTURE and _range(video) == "pc" and colour.range == "tv":
         words.append("Full range becomes limited range.")
     if video.field_order in _FIRST_FIELD and not choice.interlaced and not deliverable.lossless:

@@ -17,6 +17,7 @@ from av.video.stream import VideoStream
 
 from farm.errors import InputError
 from farm.media.names import CHROMA_LOCATIONS
+from farm.words import counted
 
 _PACKETS_TO_TRY = 600
 _NOT_KEPT = ("H.26[45] User Data", "ATSC A53", "GOP timecode", "AVPanScan", "3x3 displaymatrix", "regions", "Encoding")
@@ -51,7 +52,8 @@ def first_frame(container: InputContainer, stream: VideoStream, where: str) -> F
         if tried > _PACKETS_TO_TRY:
             break
     raise InputError(
-        f"Not one frame of the {stream.codec_context.name} picture can be decoded ({reason}; {tried} packets tried).",
+        f"Not one frame of the {stream.codec_context.name} picture can be decoded ({reason}; "
+        f"{counted(tried, 'packet')} tried).",
         where=where,
         do="Check the file in a player; copy it again if it plays nowhere.",
     )

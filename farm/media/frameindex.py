@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from farm.errors import InputError
 from farm.media.timeline import Timeline
+from farm.words import counted
 
 _REORDER_WINDOW = 64
 
@@ -103,7 +104,7 @@ class FrameIndex:
         """What frames [first, last) with context need. Raises InputError outside the timeline."""
         if not self._base <= first < last <= len(self):
             raise InputError(
-                f"Frames {first} to {last} are not in the timeline of {len(self)} frames.", where="the chunk"
+                f"Frames {first} to {last} are not in the timeline of {counted(len(self), 'frame')}.", where="the chunk"
             )
         low, high = max(self._base, first - before), min(len(self), last + after)
         ordinals = [ordinal for ordinal, _ in self.part(low, high)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from farm.errors import NotFoundError
+from farm.errors import NotFoundError, unknown
 
 
 class LoudnessNorm(BaseModel):
@@ -37,6 +37,4 @@ def loudness_norm(name: str) -> LoudnessNorm:
     try:
         return LOUDNESS[name]
     except KeyError:
-        raise NotFoundError(
-            f"There is no loudness called {name!r}.", where="loudness", do=f"Choose one of: {', '.join(LOUDNESS)}."
-        ) from None
+        raise unknown(NotFoundError, "loudness", name, LOUDNESS) from None

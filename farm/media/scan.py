@@ -22,6 +22,7 @@ from farm.media.packetlog import PacketLog
 from farm.media.packets import PacketReader, open_packets
 from farm.media.shape import ShapeWatch
 from farm.media.timeline import Timeline
+from farm.words import counted
 
 __all__ = ["ScannedFrame", "compare_timelines", "decode_timeline", "scan_frames", "scan_timeline"]
 
@@ -147,7 +148,7 @@ def _suspects(head: list[tuple[int, int | None, bool]]) -> set[int]:
 def compare_timelines(by_packets: Timeline, by_decode: Timeline) -> str | None:
     """None when both name the same frames at the same times, else what differs, in words."""
     if len(by_packets) != len(by_decode):
-        return f"{len(by_packets)} frames by packets, {len(by_decode)} by decoding"
+        return f"{counted(len(by_packets), 'frame')} by packets, {len(by_decode)} by decoding"
     for name in ("pts", "packet"):
         a, b = getattr(by_packets, name), getattr(by_decode, name)
         differing = np.flatnonzero(a != b)

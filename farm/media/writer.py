@@ -29,6 +29,7 @@ from farm.media.picture import Mask, PictureMaker
 from farm.media.planes import to_planes
 from farm.media.timecode import label_of, start_timecode
 from farm.media.timeline import Timeline
+from farm.words import counted
 
 _BLOCK = 1 << 20
 _MOST_REORDER = 64
@@ -93,7 +94,9 @@ class ChunkWriter:
     ) -> None:
         if not 0 <= first < last <= len(timeline):
             raise RecipeError(
-                f"Frames {first} to {last} are not in the timeline of {len(timeline)} frames.", where="chunk", do=""
+                f"Frames {first} to {last} are not in the timeline of {counted(len(timeline), 'frame')}.",
+                where="chunk",
+                do="",
             )
         self._path = path
         self._plan = plan
@@ -200,7 +203,9 @@ class ChunkWriter:
         self._encode(None)
         frames = self._last - self._first
         if self._packets != frames:
-            raise _refused(self._plan, ValueError(f"{self._packets} packets came out for {frames} frames"))
+            raise _refused(
+                self._plan, ValueError(f"{counted(self._packets, 'packet')} came out for {counted(frames, 'frame')}")
+            )
         extradata = bytes(self._stream.codec_context.extradata or b"")
         try:
             self._output.close()

@@ -12,6 +12,7 @@ from farm.media.encoders import EncoderPlan
 from farm.media.timeline import Timeline
 from farm.media.writer import ChunkFacts
 from farm.merger.join import ChunkFile, damaged
+from farm.words import counted
 
 
 def in_order(chunks: Sequence[ChunkFile], timeline: Timeline) -> list[ChunkFile]:
@@ -28,7 +29,7 @@ def in_order(chunks: Sequence[ChunkFile], timeline: Timeline) -> list[ChunkFile]
     if due < len(timeline):
         raise _gap(timeline, due, len(timeline))
     if due > len(timeline):
-        raise damaged(ordered[-1].facts, f"The timeline has {len(timeline)} frames, the chunks have {due}.")
+        raise damaged(ordered[-1].facts, f"The timeline has {counted(len(timeline), 'frame')}, the chunks have {due}.")
     return ordered
 
 
@@ -60,7 +61,7 @@ def _against_plan(facts: ChunkFacts, timeline: Timeline, plan: EncoderPlan, dige
     if facts.time_base != timeline.time_base:
         return f"Its clock ticks {facts.time_base} s, the plate's {timeline.time_base} s."
     if facts.frames != facts.last - facts.first:
-        return f"It has {facts.frames} frames instead of {facts.last - facts.first}."
+        return f"It has {counted(facts.frames, 'frame')} instead of {facts.last - facts.first}."
     if (facts.first_pts, facts.last_pts) != (first_pts, last_pts):
         return f"It goes from pts {facts.first_pts} to {facts.last_pts}, the timeline from {first_pts} to {last_pts}."
     return None

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from farm.errors import FarmError
 from farm.media.timeline import Timeline
 from farm.media.writer import ChunkFacts
+from farm.words import counted
 
 # Fragments bound what the reader must hold; mp4 keeps dts and any time base, which NUT and Matroska do not.
 _FRAGMENT_BYTES = 4_000_000
@@ -104,7 +105,7 @@ def open_chunk(chunk: ChunkFile, *, header_only: bool = True) -> Iterator[tuple[
     with container:
         if len(container.streams.video) != 1 or len(container.streams) != 1:
             raise damaged(
-                chunk.facts, f"The chunk's file holds {len(container.streams)} streams instead of one picture."
+                chunk.facts, f"The chunk's file holds {counted(len(container.streams), 'stream')}, not one picture."
             )
         yield container, container.streams.video[0]
 
@@ -146,7 +147,7 @@ def _packets(chunk: ChunkFile, timeline: Timeline) -> Iterator[tuple[Any, int]]:
             raise damaged(facts, f"The chunk's file breaks off: {type(error).__name__}.") from error
     if not seen.all():
         missing = facts.first + int(np.argmin(seen))
-        raise damaged(facts, f"{int((~seen).sum())} frames are missing, the first is frame {missing}.")
+        raise damaged(facts, f"{counted(int((~seen).sum()), 'frame')} missing, the first is frame {missing}.")
 
 
 def check_headers(facts: ChunkFacts, stream: Any) -> None:

@@ -28,6 +28,7 @@ from farm.merger.reel import write_reel
 from farm.merger.report import VerifyReport
 from farm.merger.verify import verify
 from farm.merger.whole import Progress, WholeEncode, bits_for, final_here
+from farm.words import counted
 
 _MOST_TRIES, _MARGIN = 4, 0.99
 
@@ -87,7 +88,7 @@ def merge(
         if not report.ok:
             raise FarmError(
                 f"The merged file is not right: {report.words()}",
-                where=f"merge of {len(ordered)} chunks to {plan.deliverable}",
+                where=f"merge of {counted(len(ordered), 'chunk')} to {plan.deliverable}",
                 do="Merge again; if it fails the same way, render the chunk that holds the frame again.",
             )
         merged = _report(film, part, ordered, report)

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from farm.media.facts import Rational
 from farm.merger.carry import Way
+from farm.words import counted
 
 _MOST_FINDINGS = 20
 
@@ -64,10 +65,10 @@ class VerifyReport(_Report):
         if not self.ok:
             return " ".join(finding.text for finding in self.findings)
         kept = sum(track.same for track in self.tracks)
-        bits = f", bit for bit in {self.lossless_chunks} chunks," if self.lossless_chunks else ""
+        bits = f", bit for bit in {counted(self.lossless_chunks, 'chunk')}," if self.lossless_chunks else ""
         return (
-            f"{self.frames_out} of {self.frames_in} frames were decoded{bits} with exact time stamps in ticks of "
-            f"{self.time_base} s; {kept} of {len(self.tracks)} other tracks have the plate's own packets."
+            f"{self.frames_out} of {counted(self.frames_in, 'frame')} were decoded{bits} with exact time stamps in "
+            f"ticks of {self.time_base} s; {kept} of {len(self.tracks)} other tracks have the plate's own packets."
         )
 
 

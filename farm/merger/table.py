@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from farm.media.structure import composition_offsets
 from farm.media.timeline import Timeline
 from farm.media.writer import ChunkFacts
+from farm.words import counted
 
 
 class PacketTable(NamedTuple):
@@ -37,7 +38,7 @@ def packet_table(path: Path, stream: Any, facts: ChunkFacts, timeline: Timeline)
         late = composition_offsets(file, path.stat().st_size)
     dts = np.array([entry.timestamp for entry in entries], np.int64)
     if late is not None and len(late) != len(dts):
-        return f"Its tables name {len(dts)} packets and {len(late)} times."
+        return f"Its tables name {counted(len(dts), 'packet')} and {counted(len(late), 'time')}."
     shown = dts + (late if late is not None else 0)
     ticks = Fraction(stream.time_base) / timeline.time_base
     scaled = (shown - shown.min()) * ticks.numerator
@@ -50,7 +51,7 @@ def packet_table(path: Path, stream: Any, facts: ChunkFacts, timeline: Timeline)
     if np.any(seen > 1):
         return f"The packet with pts {int(due[np.argmax(seen > 1)])} comes twice."
     if np.any(seen == 0):
-        return f"{int((seen == 0).sum())} frames are missing, the first is frame {facts.first + int(np.argmin(seen))}."
+        return f"{counted(int((seen == 0).sum()), 'frame')} missing, the first is {facts.first + int(np.argmin(seen))}."
     if not entries[0].is_keyframe:
         return f"The first packet (pts {int(pts[0])}) is no key frame."
     return PacketTable(

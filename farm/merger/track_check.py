@@ -18,6 +18,7 @@ from farm.merger.adts import HeaderTaker, has_adts
 from farm.merger.carry import Carried, Way
 from farm.merger.report import Findings, TrackReport
 from farm.merger.side_by_side import Tick
+from farm.words import counted
 
 # The time base of tracks that state none, in seconds, and what is no rounding any more.
 _COARSE = Fraction(1, 1000)
@@ -110,7 +111,7 @@ def plate_accounts(plate: Path, facts: PlateFacts, carried: Sequence[Carried], t
                 accounts[index].add(one, kinds[index])
         for index, taker in takers.items():
             if taker.lost:
-                lost = f"{len(taker.lost)} of {taker.taken} packets left out as damaged"
+                lost = f"{len(taker.lost)} of {counted(taker.taken, 'packet')} left out as damaged"
                 accounts[index].note = f"Audio stream {index}: {lost}, the first at {taker.lost_at or 0:.3f} s."
     return accounts
 
@@ -187,7 +188,7 @@ def _fault(findings: Findings, code: str, text: str, *, firm: bool) -> None:
 
 def _compare_one(item: Carried, name: str, old: Account, new: Account, same: bool, findings: Findings) -> None:
     if item.way is Way.COPY and not same and not (item.kind == "video" and old.packets == new.packets):
-        text = f"{name} has {new.packets} packets that are not the plate's {old.packets}."
+        text = f"{name} has {counted(new.packets, 'packet')} that are not the plate's {old.packets}."
         findings.add("track", text)
     elif item.way is Way.CONVERT and (new.packets == 0) != (old.packets == 0):
         findings.add("track", f"{name} came out empty.")

@@ -19,6 +19,7 @@ from farm.media.writer import ChunkWriter, hash_planes
 from farm.merger.carry import Way
 from farm.merger.film import Film
 from farm.merger.join import ChunkFile, damaged, open_chunk
+from farm.words import counted
 
 Progress = Callable[[int, str], None]
 """Is told how many frames of a pass are done, and in which; may raise to stop."""
@@ -111,6 +112,6 @@ def mezzanine_frames(chunks: Sequence[ChunkFile], timeline: Timeline, plan: Enco
             except av.error.FFmpegError as error:
                 raise damaged(facts, f"The chunk's file cannot be decoded: {type(error).__name__}.") from error
         if index != facts.last:
-            raise damaged(facts, f"{facts.last - index} frames are missing.")
+            raise damaged(facts, f"{counted(facts.last - index, 'frame')} missing.")
         if samples.hexdigest() != facts.frames_sha256:
             raise damaged(facts, "Its samples are not those that were rendered.")

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from farm.errors import NotFoundError
+from farm.errors import NotFoundError, unknown
 
 PORTRAITS = Path(__file__).resolve().parent / "portraits"
 IDENTITIES = ("astronaut", "grace_hopper")
@@ -112,9 +112,7 @@ def load_portrait(identity: str) -> Portrait:
 
 def _description(identity: str) -> dict[str, Any]:
     if identity not in IDENTITIES:
-        raise NotFoundError(
-            f"There is no portrait called {identity!r}.", where="identity", do=f"Choose from: {', '.join(IDENTITIES)}."
-        )
+        raise unknown(NotFoundError, "portrait", identity, IDENTITIES)
     loaded: dict[str, Any] = json.loads((PORTRAITS / f"{identity}.json").read_text())
     return loaded
 

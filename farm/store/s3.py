@@ -30,6 +30,7 @@ from urllib3.exceptions import HTTPError
 from farm.errors import InfrastructureError, NotFoundError
 from farm.store.base import ObjectInfo
 from farm.store.files import damaged, disk_error, file_sha256, missing
+from farm.words import counted
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -247,7 +248,7 @@ class S3Store:
             )
         if failed := answer.get("Errors"):
             raise InfrastructureError(
-                f"{len(failed)} objects could not be removed: {failed[0].get('Code', 'unknown')}.",
+                f"{counted(len(failed), 'object')} could not be removed: {failed[0].get('Code', 'unknown')}.",
                 where=f"s3://{self.bucket}",
                 do="Check the permissions of the farm's role.",
             )

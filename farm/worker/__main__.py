@@ -33,7 +33,8 @@ from farm.worker.mps import Mps
 from farm.worker.notice import make_notice
 from farm.worker.plan_slots import PLANS, PlanBook, room_mib, slots_of
 from farm.worker.registry import Registration
-from farm.worker.scratch import CALLS, LOGS, MPS, REPORTS, SEATS, scratch_root
+from farm.worker.relay import Relay
+from farm.worker.scratch import CALLS, LOGS, MPS, RELAYS, REPORTS, SEATS, scratch_root
 from farm.worker.slot_report import SlotCollector, read_reports
 from farm.worker.telemetry import read_cards, serve_telemetry
 
@@ -167,6 +168,7 @@ class Running:
             secret=settings.worker_secret.get_secret_value() if settings.worker_secret else None,
             rate=settings.worker_rate,
             called=Ear(calls, worker.id),
+            relay=Relay(scratch_root(settings) / RELAYS, worker.id),
         )
         self.registration.enter()
         self._process = self._start()

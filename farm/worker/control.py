@@ -19,7 +19,7 @@ from farm.jobs.fleet import release_slot
 from farm.jobs.lost import lose_result
 from farm.jobs.policy import Policy
 from farm.jobs.reuse import Reusable
-from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, Result, Slot
+from farm.jobs.wire import ChunkPlan, Claim, HeartbeatAnswer, Lease, Progress, RenderResult, Result, Slot
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -61,8 +61,9 @@ class Control:
         self._unsure = False
         return claimed
 
-    def heartbeat(self, lease: Lease, progress: Progress) -> HeartbeatAnswer:
-        return transact(self._sessions, lambda session: jobs.heartbeat(session, lease, progress, self._policy))
+    def heartbeat(self, lease: Lease, progress: Progress, *, carries: bool = False) -> HeartbeatAnswer:
+        """`carries`: say of the worker, too, that it lives."""
+        return jobs.heartbeat(self._sessions, lease, progress, self._policy, carries=carries)
 
     def reusable(self, lease: Lease, digest: str) -> Reusable | None:
         """The result that has this fingerprint, where there is one; no task fails because it could not be asked for."""
@@ -87,6 +88,16 @@ class Control:
             self._insist(lambda session: jobs.finish(session, lease, result))
             return
         unsure = False
+        if isinstance(result, RenderResult):
+            try:
+                followed = jobs.finish_at_once(self._sessions, lease, result, then, self._policy)
+            except InfrastructureError as error:
+                log.warning("the answer to a report is lost; it is sent again", error=str(error))
+                unsure = True
+            else:
+                if followed is not None:
+                    self._followed = followed
+                    return
 
         def work(session: Session) -> Followed:
             nonlocal unsure

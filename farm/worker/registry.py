@@ -17,6 +17,7 @@ from farm.db.enums import RequestedState, WorkerState
 from farm.errors import InfrastructureError, NotFoundError
 from farm.jobs import fleet
 from farm.jobs.wire import Slot
+from farm.worker.relay import PATIENCE, Relay
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +34,7 @@ class Registration:
     vram_mib, codecs: what each slot offers.
     secret: the worker's key, where the farm asks for one. rate: money per hour of one slot.
     called: says whether something is wanted of the worker since it was last asked.
+    relay: by which slots say that the worker lives.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Registration:
         secret: str | None = None,
         rate: float | None = None,
         called: Callable[[], bool] = lambda: False,
+        relay: Relay | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._relay = relay
         self._sessions = sessions
         self._called = called
         self._pid = pid
@@ -70,7 +74,7 @@ class Registration:
         )
         self._registered = False
         self._clock = clock
-        self._due = 0.0
+        self._due = self._heard = self._patience = 0.0
         self._said: tuple[WorkerState, str] | None = None
         self._wish: RequestedState | None = None
         self._slots: list[int] = []
@@ -103,8 +107,9 @@ class Registration:
             self._register()
             state = WorkerState.DRAINING if draining else WorkerState.ERROR if trouble else WorkerState.AWAKE
             news = (state, draining or trouble) != self._said or self._called()
-            if news or self._clock() >= self._due:
+            if news or self._is_due():
                 self._beat(state, draining or trouble)
+            self._leave_word(state)
             self._bury()
         except NotFoundError:
             self._registered = False
@@ -117,7 +122,22 @@ class Registration:
     def _beat(self, state: WorkerState, words: str) -> None:
         wish = transact(self._sessions, lambda session: fleet.beat(session, self._report.id, state, words))
         self._said, self._wish = (state, words), wish.requested
-        self._due = self._clock() + wish.next_seconds
+        self._heard, self._patience = self._clock(), 0.0
+        self._due = self._heard + wish.next_seconds
+
+    def _is_due(self) -> bool:
+        """Whether the worker has to be heard of now; slots that did so lately are waited for a little longer."""
+        note = self._relay.last() if self._relay else None
+        if note is not None and note.at > self._heard:
+            self._heard, self._due, self._patience = note.at, note.at + note.seconds, PATIENCE * note.seconds
+        return self._clock() >= self._due + self._patience
+
+    def _leave_word(self, state: WorkerState) -> None:
+        """Let slots say that the worker lives, for as long as that is all there is to say."""
+        if self._relay and state is WorkerState.AWAKE and self._wish is None:
+            self._relay.well(self._due)
+        elif self._relay:
+            self._relay.unwell()
 
     def _bury(self) -> None:
         """End the attempts of slots that died: looked for a few times after the processes of the slots have changed."""

@@ -15,8 +15,8 @@ from farm.settings import Settings
 
 LOGS = "logs"
 """The folder of attempts' logs below the scratch folder."""
-SEATS, REPORTS, MPS, CALLS = "seats", "slots", "mps", "calls"
-"""Folders below it in which slots take seats, say what they do, reach their card's service, and hear calls."""
+SEATS, REPORTS, MPS, CALLS, RELAYS = "seats", "slots", "mps", "calls", "relays"
+"""Folders below it: seats of slots, what they do, their card's service, calls, and who says that a worker lives."""
 
 
 def scratch_root(settings: Settings) -> Path:

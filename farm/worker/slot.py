@@ -33,7 +33,8 @@ from farm.worker.calls import Calls, Ear
 from farm.worker.control import Control
 from farm.worker.heartbeat import Beat, Heartbeat
 from farm.worker.processor_limit import ProcessorLimit
-from farm.worker.scratch import CALLS, LOGS, SEATS, Scratch, scratch_root
+from farm.worker.relay import Relay
+from farm.worker.scratch import CALLS, LOGS, RELAYS, SEATS, Scratch, scratch_root
 from farm.worker.seats import Seats
 from farm.worker.task import TaskContext
 from farm.worker.tasks import run_task
@@ -60,6 +61,7 @@ class Slot:
         *,
         draining: Callable[[], bool],
         calls: Calls | None = None,
+        relay: Relay | None = None,
         may_work: Callable[[], bool] = lambda: True,
         exit_process: Callable[[int], object] = os._exit,
     ) -> None:
@@ -74,6 +76,7 @@ class Slot:
         self._logs = logs
         self._draining = draining
         self._calls = calls
+        self._relay = relay
         self._exit_process = exit_process
         self._drains_since: float | None = None
 
@@ -107,6 +110,7 @@ class Slot:
             AttemptLogs(root / LOGS, store),
             draining=draining,
             calls=Calls(root / CALLS),
+            relay=Relay(root / RELAYS, worker),
             may_work=seats.may_work,
         )
 
@@ -168,9 +172,17 @@ class Slot:
         return bool(most) and (self._done if done is None else done) >= most
 
     def _heartbeat(self, claim: Claim, kept: AttemptLog) -> Heartbeat:
+        every = claim.lease.heartbeat_seconds
+
         def beat(report: Beat) -> HeartbeatAnswer:
+            nonlocal every
             progress = Progress(frames_done=report.done, fps=report.rate, note=report.note)
-            return self._control.heartbeat(claim.lease, progress)
+            carries = self._relay is not None and self._relay.is_wanted(every)
+            answer = self._control.heartbeat(claim.lease, progress, carries=carries)
+            if self._relay and answer.carried_seconds is not None:
+                self._relay.told(answer.carried_seconds)
+            every = answer.next_seconds
+            return answer
 
         def give_up(error: FarmError) -> None:
             """The task's own thread is lost in native code: say here why its process ends."""

@@ -38,7 +38,7 @@ def test_frames_that_do_not_decode_repeat_the_one_before_and_are_listed(
     plate = media.make("corrupt_hevc.mp4")
     job = farm.finished(passed_through(farm, plate, "ffv1"))
     told = {warning.code: warning.text for warning in job.warnings}
-    assert told["repeated"].startswith("8 frames cannot be decoded; each repeats the one before it: 40 to 43 (at 1.")
+    assert told["repeated"].startswith("Undecodable: 8 frames; the one before is repeated instead: 40 to 43 (at 1.")
     assert told["repeated"] in job.deliverables[0].verified["notes"]
     lost = {40, 41, 42, 43, 45, 46, 47, 76}
     out = [crc for _, crc in plain_decode(farm.download(job, "ffv1", tmp_path / "out.mkv"))]

@@ -13,6 +13,7 @@ import psycopg
 import time_machine
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
+from farm.db import engine
 from farm.errors import InfrastructureError
 from farm.jobs import TaskKind
 from farm.jobs.reconcile.outbox import Message
@@ -116,6 +117,21 @@ def instrument_database(points: Points, role: str) -> None:
         if fate:
             _break(cursor.connection, "after a statement")
 
+    ask_once = engine.ask_once
+
+    def asked(*arguments: Any) -> Any:
+        """A statement that is a transaction of its own: what breaks it breaks both."""
+        fate = points.throw(COMMIT, role) or points.throw(STATEMENT, role)
+        points.reach(f"{role}-before-commit")
+        if fate == BEFORE:
+            raise psycopg.OperationalError("Injected: the connection broke before a statement.")
+        row = ask_once(*arguments)
+        points.reach(f"{role}-after-commit")
+        if fate:
+            raise psycopg.OperationalError("Injected: the connection broke after a statement.")
+        return row
+
+    engine.ask_once = asked
     PGDialect_psycopg.do_commit = do_commit  # type: ignore[method-assign]
     PGDialect_psycopg.do_execute = do_execute  # type: ignore[method-assign]
 

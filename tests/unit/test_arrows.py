@@ -9,7 +9,7 @@ import pytest
 import farm
 
 PACKAGE = Path(farm.__file__).parent
-PLAIN = {"errors", "invalid", "settings", "recipe", "resources", "log"}
+PLAIN = {"errors", "invalid", "settings", "recipe", "resources", "log", "words"}
 USES = {
     "db": PLAIN,
     "store": PLAIN,

@@ -99,7 +99,7 @@
     head.append(jobLink(job.id, job.title), element("span", words(job.state), "state " + job.state));
     const p = job.progress;
     const left = p.eta_seconds === null ? "" : `${duration(p.eta_seconds)}${p.eta_error ? " ± " + duration(p.eta_error) : ""} left`;
-    const facts = [job.project, job.owner, `priority ${job.priority}`, p.chunks_total ? `${p.chunks_done} of ${p.chunks_total} chunks` : "", left,
+    const facts = [job.project, job.owner, `priority ${job.priority}`, p.chunks_total ? `${p.chunks_done} of ${p.chunks_total} ${p.chunks_total === 1 ? "chunk" : "chunks"}` : "", left,
       job.gpu_seconds ? `${duration(job.gpu_seconds)} GPU` : "", job.cost === null ? "" : `cost ${job.cost.toFixed(2)}`];
     const path = `/jobs/${encodeURIComponent(job.id)}`, reason = { reason: REASON };
     const buttons = element("p", undefined, "buttons");

@@ -35,6 +35,20 @@ _CLOSE = text("""
     UPDATE lane SET open = false WHERE id = ANY (:ids)
     AND NOT EXISTS (SELECT 1 FROM task t WHERE t.lane_id = lane.id AND t.state = 'ready') RETURNING id""")
 
+# what a lane may hold at most; like `_CLOSE` judged by a statement of its own
+_LOCK_MISJUDGED = text("""
+    SELECT l.id FROM lane l
+    WHERE l.open AND l.top <> (
+        SELECT t.priority FROM task t WHERE t.lane_id = l.id AND t.state = 'ready'
+        ORDER BY t.priority DESC, t.due, t.job_seq, t.position LIMIT 1)
+    LIMIT :batch FOR NO KEY UPDATE OF l SKIP LOCKED""")
+
+_JUDGE = text("""
+    UPDATE lane SET top = coalesce((
+        SELECT t.priority FROM task t WHERE t.lane_id = lane.id AND t.state = 'ready'
+        ORDER BY t.priority DESC, t.due, t.job_seq, t.position LIMIT 1), top)
+    WHERE id = ANY (:ids)""")
+
 
 class BackoffEnder:
     """Makes tasks ready whose pause before the next try is over."""
@@ -85,7 +99,7 @@ class Waker:
 
 
 class LaneCloser:
-    """Closes lanes without a ready task, so that claims need not look into them."""
+    """Closes lanes without a ready task, and lowers what others may hold, so that claims need not look into them."""
 
     name = "lanes"
 
@@ -99,4 +113,6 @@ class LaneCloser:
     def _pass(self, session: Session) -> int:
         policy = self._policy
         ids = session.scalars(_LOCK_QUIET, {"again": policy.wake_again_seconds, "batch": policy.batch}).all()
+        if misjudged := session.scalars(_LOCK_MISJUDGED, {"batch": policy.batch}).all():
+            session.execute(_JUDGE, {"ids": misjudged})
         return len(session.execute(_CLOSE, {"ids": ids}).all()) if ids else 0

@@ -15,6 +15,7 @@ from farm.jobs.wire import CastResult
 from farm.media.reader import read_segment
 from farm.media.timeline import Timeline
 from farm.store import keys
+from farm.words import counted
 from farm.worker.calibrating import calibrate
 from farm.worker.identities import make_identities
 from farm.worker.permission import require_permit
@@ -42,7 +43,7 @@ def cast(context: TaskContext) -> CastResult:
         request = MappingRequest.model_validate(wanted)
         if not found.members and request.mode is not MappingMode.ALL:
             raise InputError(
-                f"No face was found in {found.frames_seen} frames sampled over the plate.",
+                f"No face was found in {counted(found.frames_seen, 'frame')} sampled over the plate.",
                 where=context.where,
                 do="Check that the plate shows the person from the front somewhere, at least 16 pixels high.",
             )

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 
 import pytest
 from sqlalchemy import literal, select, table, text
@@ -105,6 +106,18 @@ def finish_last(old: OldClaim, session: Session) -> None:
     jobs.finish(session, lease, jobs.RenderResult(frames=10, outputs={"review": out(f"chunk/{old.attempt_id}")}))
 
 
+@pytest.fixture
+def before_0007(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims and ends of renders as workers call them that are of the time before revision 0007."""
+    for module, name, now, then in (
+        ("claim", "_CLAIM", "farm_claim_2", "farm_claim_1"),
+        ("finish", "_FINISH", "farm_finish_render_2", "farm_finish_render_1"),
+    ):
+        found = import_module(f"farm.jobs.{module}")
+        monkeypatch.setattr(found, name, getattr(found, name).replace(now, then))
+
+
+@pytest.mark.usefixtures("before_0007")
 def test_workers_of_the_wire_before_go_on_while_lanes_learn_of_it(farm: Sessions, schema_database: str) -> None:
     """Revision 0006: the functions of claims are amended under their feet, and jobs with faces are theirs no more."""
     for number in range(JOBS):

@@ -66,9 +66,7 @@ class Hands:
         return claim
 
     def beat(self, claim: Claim, frames: int = 0) -> jobs.HeartbeatAnswer:
-        return transact(
-            self.sessions, lambda s: jobs.heartbeat(s, claim.lease, jobs.Progress(frames_done=frames, note="render"))
-        )
+        return jobs.heartbeat(self.sessions, claim.lease, jobs.Progress(frames_done=frames, note="render"))
 
     def plan(self, chunks: int = 3) -> None:
         claim = self.must_claim(TaskKind.PLAN)

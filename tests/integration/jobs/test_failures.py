@@ -79,7 +79,7 @@ def test_a_lone_worker_may_try_again(sessions: Sessions) -> None:
     assert hands.fail(hands.must_claim(), "unknown") is TaskState.READY
     assert hands.fail(hands.must_claim(), "unknown", "Odd.") is TaskState.FAILED
     assert hands.state(job) is JobState.FAILED
-    assert hands.reason(job) == "1 of 1 chunks failed; the first is chunk 0: Odd. It failed 2 times."
+    assert hands.reason(job) == "1 of 1 chunk failed; the first is chunk 0: Odd. It failed 2 times."
 
 
 def test_a_job_fails_early_when_a_tenth_of_it_has(sessions: Sessions) -> None:

@@ -28,7 +28,7 @@ def test_a_job_fails_when_its_tasks_together_have_failed_too_often(sessions: Ses
     assert hands.fail(last, "unknown", "It broke again.") is TaskState.FAILED
     assert hands.state(job) is JobState.FAILED
     assert hands.reason(job) == (
-        "The tasks of the job failed 3 times in all, and 2 retries is its limit. "
+        "The tasks of the job failed 3 times in all, and its limit is 2 retries. "
         f"The last was: Chunk {last.position}: It broke again."
     )
     with sessions() as session:

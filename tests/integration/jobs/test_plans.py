@@ -116,7 +116,7 @@ def work(farm: Sessions) -> None:
     claim = transact(farm, lambda s: jobs.claim(s, slot))
     assert claim is not None
     assert claim.kind is TaskKind.RENDER
-    transact(farm, lambda s: jobs.heartbeat(s, claim.lease, jobs.Progress(frames_done=1)))
+    jobs.heartbeat(farm, claim.lease, jobs.Progress(frames_done=1), carries=True)
     transact(farm, lambda s: jobs.reusable(s, claim.lease, SHA))
     followed = transact(farm, lambda s: jobs.finish_and_claim(s, claim.lease, done, slot)).claim
     assert followed is not None

@@ -78,7 +78,7 @@ def test_a_slot_that_reports_once_an_hour_hears_at_once(
 
 
 def beat_of(sessions: Sessions, claim: Claim) -> Callable[[Beat], HeartbeatAnswer]:
-    return lambda report: transact(sessions, lambda s: heartbeat(s, claim.lease, Progress(frames_done=report.done)))
+    return lambda report: heartbeat(sessions, claim.lease, Progress(frames_done=report.done))
 
 
 def test_an_ear_hears_each_call_once_and_only_its_own(tmp_path: Path) -> None:

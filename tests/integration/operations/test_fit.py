@@ -163,7 +163,7 @@ def test_a_chunk_at_work_says_who_has_it_and_what_it_does(sessions: Sessions, ap
     hands.plan(1)
     claim = hands.must_claim(TaskKind.RENDER)
     beat = jobs.Progress(note="building engine")
-    transact(sessions, lambda s: jobs.heartbeat(s, claim.lease, beat))
+    jobs.heartbeat(sessions, claim.lease, beat)
     assert re.fullmatch(
         r"Worker w1 has had it for \d+ s: building engine\.", api("GET", f"/jobs/{job}/chunks/0/why")["why"]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from sqlalchemy import event, insert, select, text
@@ -12,9 +13,13 @@ from sqlalchemy import event, insert, select, text
 from farm.db.engine import Sessions, make_engine, make_sessions, transact
 from farm.db.enums import RequestedState, WorkerState
 from farm.db.tables import Worker
-from farm.jobs import fleet
+from farm.jobs import Progress, fleet
 from farm.jobs.policy import Policy
+from farm.jobs.schedules import ScheduleView, Window, set_schedule
+from farm.worker.control import Control
 from farm.worker.registry import LOOKS, Registration
+from farm.worker.relay import Relay
+from tests.integration.jobs.hands import Hands
 
 
 class Clock:
@@ -89,6 +94,64 @@ def test_a_wish_is_heard_with_the_next_beat_and_remembered(
     clock.now += 2.1
     assert registration.tend() is RequestedState.OFFLINE
     assert registration.tend() is RequestedState.OFFLINE
+
+
+def test_slots_that_report_say_that_their_worker_lives(sessions: Sessions, clock: Clock, tmp_path: Path) -> None:
+    """One call of a worker's program fewer for each report that comes in time; none is missed where they end."""
+    crowd(sessions, 1000)  # so that each is to be heard of every two seconds
+    hands = Hands(sessions, "w1")
+    hands.submit()
+    relay = Relay(tmp_path, "w1", clock)
+    registration = Registration(sessions, "w1", "cpu", 1, (), os.getpid, relay=relay, clock=clock)
+    for _ in range(LOOKS + 1):
+        registration.tend()
+    claim, control = hands.must_claim(), Control(sessions, Policy())
+    for _ in range(5):
+        before = seen(sessions)
+        clock.now += 2.0
+        assert relay.is_wanted(2.0)
+        answer = control.heartbeat(claim.lease, Progress(), carries=True)
+        assert answer.carried_seconds == 2.0
+        relay.told(answer.carried_seconds)
+        said = seen(sessions)
+        assert said > before
+        clock.now += 0.4
+        registration.tend()
+        assert seen(sessions) == said
+    clock.now += 2.2
+    registration.tend()
+    assert seen(sessions) > said, "no slot reports any more"
+
+
+@pytest.mark.parametrize("wanted", [RequestedState.ASLEEP, None])
+def test_a_report_says_nothing_of_a_worker_of_which_something_is_wanted(
+    sessions: Sessions, registration: Registration, wanted: RequestedState | None
+) -> None:
+    hands = Hands(sessions, "w1")
+    hands.submit()
+    claim = hands.must_claim()
+    if wanted:
+        transact(sessions, lambda s: fleet.request_state(s, "w1", wanted, actor="tester"))
+    else:
+        hours = Window(days=("mon",), start="09:00", end="17:00")
+        schedule = ScheduleView(target="worker:w1", zone="UTC", windows=(hours,))
+        transact(sessions, lambda s: set_schedule(s, schedule, actor="tester"))
+    before = seen(sessions)
+    answer = Control(sessions, Policy()).heartbeat(claim.lease, Progress(), carries=True)
+    assert answer.alive
+    assert answer.carried_seconds is None
+    assert seen(sessions) == before
+
+
+def test_a_report_waits_for_nobody_who_changes_its_worker(sessions: Sessions, registration: Registration) -> None:
+    hands = Hands(sessions, "w1")
+    hands.submit()
+    claim = hands.must_claim()
+    with sessions.begin() as session:
+        session.execute(select(Worker).where(Worker.id == "w1").with_for_update(key_share=True))
+        answer = Control(sessions, Policy()).heartbeat(claim.lease, Progress(), carries=True)
+    assert answer.alive
+    assert answer.carried_seconds is None
 
 
 def test_workers_beat_more_rarely_in_a_large_farm(sessions: Sessions) -> None:

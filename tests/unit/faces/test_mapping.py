@@ -50,7 +50,7 @@ def test_reference_finds_the_person_of_the_picture() -> None:
 
 def test_a_reference_that_nobody_looks_like_is_said() -> None:
     request = MappingRequest(mode=MappingMode.REFERENCE, references={"ref": "new"})
-    with pytest.raises(InputError, match="None of the 1 people"):
+    with pytest.raises(InputError, match="Of 1 person in the plate nobody"):
         resolve(request, Cast((member("person-1", 5),)), PEOPLE)
 
 

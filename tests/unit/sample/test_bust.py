@@ -107,5 +107,5 @@ def test_a_person_outside_the_picture_is_not_drawn(bust: Bust) -> None:
 
 
 def test_an_unknown_portrait_is_named() -> None:
-    with pytest.raises(NotFoundError, match=r"nobody.*Choose from: astronaut"):
+    with pytest.raises(NotFoundError, match=r"nobody.*Choose one of: astronaut"):
         portrait_picture("nobody")

@@ -29,7 +29,7 @@ class _Control:
     def claim(self, _: Any) -> Any:
         return self._claims.pop() if self._claims else None
 
-    def heartbeat(self, *_: Any) -> Any:
+    def heartbeat(self, *_: Any, **__: Any) -> Any:
         return SimpleNamespace(alive=True, reason="")
 
     def finish(self, *_: Any) -> None:
