@@ -9,9 +9,10 @@ from sqlalchemy import and_, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from farm.db.enums import TaskKind
+from farm.db.enums import TaskKind, TaskState
 from farm.db.ids import new_id
 from farm.db.tables import Lane, Project, Submitter
+from farm.jobs import ledger
 from farm.jobs.request import JobRequest
 from farm.jobs.wire import FACES_WIRE, MERGE_WIRE
 
@@ -105,6 +106,34 @@ _MOVE = text("""
           = (old.submitter_id, old.kind, old.tags, old.vram_mb, old.models, old.codecs)
     WHERE task.job_id = :job AND task.kind = 'render' AND task.state <> 'done'
       AND old.id = task.lane_id AND old.wire < :wire""")
+
+
+_RAISE_MERGES = text("""
+    UPDATE lane old SET wire = :wire WHERE old.kind = 'merge' AND old.wire < :wire AND NOT EXISTS (
+        SELECT FROM lane twin WHERE twin.wire = :wire
+        AND (twin.submitter_id, twin.kind, twin.tags, twin.vram_mb, twin.models, twin.codecs)
+          = (old.submitter_id, old.kind, old.tags, old.vram_mb, old.models, old.codecs))""")
+
+_MOVE_MERGES = text("""
+    UPDATE task SET lane_id = twin.id FROM job, lane old JOIN lane twin ON twin.wire = :wire
+        AND (twin.submitter_id, twin.kind, twin.tags, twin.vram_mb, twin.models, twin.codecs)
+          = (old.submitter_id, old.kind, old.tags, old.vram_mb, old.models, old.codecs)
+    WHERE old.kind = 'merge' AND old.wire < :wire AND job.submitter_id = old.submitter_id
+      AND job.state NOT IN ('completed', 'failed', 'cancelled') AND task.job_id = job.id AND task.kind = 'merge'
+      AND task.state <> 'done' AND task.lane_id = old.id
+    RETURNING task.lane_id, task.state""")
+
+
+def raise_merges(session: Session) -> None:
+    """Let no merge be given to a slot that cannot read the chunks of today.
+
+    Programs of the version before make lanes that ask for less, before an upgrade and beside one. Such a lane is
+    raised as it is; where its twin is there already, what is left to merge goes over to that.
+    """
+    asked = {"wire": MERGE_WIRE}
+    session.execute(_RAISE_MERGES, asked)
+    for lane, state in session.execute(_MOVE_MERGES, asked):
+        ledger.wake(session, lane, 1 if state == TaskState.READY else 0)
 
 
 def ask_for_wire(session: Session, job_id: str) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from farm.db.engine import Sessions, transact
 from farm.db.tables import Task
-from farm.jobs import ledger, moves
+from farm.jobs import lanes, ledger, moves
 from farm.jobs.policy import DEFAULT, Policy
 from farm.jobs.states import TaskState
 
@@ -99,7 +99,7 @@ class Waker:
 
 
 class LaneCloser:
-    """Closes lanes without a ready task, and lowers what others may hold, so that claims need not look into them."""
+    """Keeps lanes as claims count on them: closed where nothing is ready, with the priority and wire of what is."""
 
     name = "lanes"
 
@@ -112,6 +112,7 @@ class LaneCloser:
 
     def _pass(self, session: Session) -> int:
         policy = self._policy
+        lanes.raise_merges(session)
         ids = session.scalars(_LOCK_QUIET, {"again": policy.wake_again_seconds, "batch": policy.batch}).all()
         if misjudged := session.scalars(_LOCK_MISJUDGED, {"batch": policy.batch}).all():
             session.execute(_JUDGE, {"ids": misjudged})

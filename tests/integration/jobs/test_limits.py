@@ -9,7 +9,7 @@ from farm.db.engine import Sessions, transact
 from farm.db.tables import Lane, Project, Task
 from farm.jobs import JobState, TaskKind, TaskState, budgets, fleet
 from farm.jobs.budgets import ProjectChange
-from farm.jobs.reconcile import BudgetKeeper
+from farm.jobs.reconcile import BudgetKeeper, LaneCloser
 from farm.jobs.views import job_view
 from farm.jobs.why import why_job
 from farm.jobs.wire import FACES_WIRE, MERGE_WIRE, WIRE
@@ -139,6 +139,33 @@ def test_what_is_left_of_a_job_asks_for_the_wire_in_which_its_cast_was_found(ses
     assert old(sessions).claim() is None
     assert hands.work() == 4
     assert hands.state(job) is JobState.COMPLETED
+
+
+@pytest.mark.parametrize("when", ["before its last chunk", "when its merge is ready"])
+@pytest.mark.parametrize("twin", [False, True])
+def test_the_merge_of_a_job_of_the_version_before_asks_for_a_worker_of_today(
+    sessions: Sessions, twin: bool, when: str
+) -> None:
+    """It was submitted by a program that knows of no other wire, before an upgrade or beside one."""
+    hands = Hands(sessions)
+    job = hands.submit(priority=60)
+    hands.plan(1)
+    with sessions.begin() as session:
+        session.execute(update(Lane).values(wire=1))
+    if twin:
+        hands.submit(priority=40)
+    if when == "before its last chunk":
+        LaneCloser(sessions).run_once()
+    hands.finish(hands.must_claim(TaskKind.RENDER))
+    LaneCloser(sessions).run_once()
+    assert old(sessions).claim(TaskKind.MERGE) is None
+    claim = hands.must_claim(TaskKind.MERGE)
+    assert claim.job.id == job
+    hands.finish(claim)
+    assert hands.state(job) is JobState.COMPLETED
+    with sessions() as session:
+        left = select(Task.id).join(Lane, Lane.id == Task.lane_id).where(Lane.kind == TaskKind.MERGE, Lane.wire == 1)
+        assert session.scalars(left).all() == []
 
 
 def test_wire_of_today_reads_everything() -> None:
