@@ -44,7 +44,7 @@ BUCKET = "chaos"
 FOLDER, S3 = "folder", "s3"
 VALKEY, RABBITMQ = "valkey", "rabbitmq"
 DISK, MODELS = "disk", "models"
-_SIZES = {"scratch": "64m", "store": "256m", "tables": "16m"}
+_SIZES = {"scratch": "64m", "store": "256m", "tables": "16m", "log": "192m"}
 
 
 @dataclass

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 import psycopg
@@ -161,6 +165,81 @@ def disk_full(farm: ChaosFarm, dice: random.Random) -> list[str]:
     return [job]
 
 
+def log_disk_full(farm: ChaosFarm, dice: random.Random) -> list[str]:
+    """The disk of PostgreSQL's write-ahead log is full: it crashes, and cannot start until there is room again."""
+    with farm.superuser() as connection:
+        data = Path(str(connection.execute("SHOW data_directory").fetchone()[0]))  # type: ignore[index]
+        for setting in ("wal_recycle = off", "max_wal_size = '32MB'", "min_wal_size = '32MB'"):
+            connection.execute(f"ALTER SYSTEM SET {setting}".encode())
+        connection.execute("SELECT pg_reload_conf()")
+        connection.execute("CHECKPOINT")
+    log, aside = data / "pg_wal", data / "pg_wal.aside"
+    elsewhere = farm.disks["log"] / "pg_wal"
+    farm.folder.chmod(0o711)  # PostgreSQL has an id of its own
+    with _database_down(farm):
+        _copy(log, elsewhere)
+        log.rename(aside)
+        log.symlink_to(elsewhere)
+    try:
+        job = farm.submit(some_chunks(dice))
+        farm.wait_running(job)
+        server = min(farm.pids("postgres"))
+        with farm.full("log"):
+            _fill_the_log(farm)
+            farm.wait("the end of the server", lambda: not psutil.pid_exists(server))
+            time.sleep(1 + LEASE * dice.random())
+        farm.completed(job)
+    finally:
+        with _database_down(farm):
+            log.unlink()
+            shutil.rmtree(aside)
+            _copy(elsewhere, log)
+            shutil.rmtree(elsewhere)
+        with farm.superuser() as connection:
+            for setting in ("wal_recycle", "max_wal_size", "min_wal_size"):
+                connection.execute(f"ALTER SYSTEM RESET {setting}".encode())
+            connection.execute("SELECT pg_reload_conf()")
+    return [job]
+
+
+def _fill_the_log(farm: ChaosFarm) -> None:
+    """Begin one file of the log after the other, until one cannot be made."""
+    for _ in range(100):
+        try:
+            with farm.superuser() as connection:
+                connection.execute("SELECT pg_logical_emit_message(true, 'chaos', repeat('x', 1000)), pg_switch_wal()")
+        except psycopg.Error:
+            return
+    raise ChaosError("the disk of the log does not get full")
+
+
+def _copy(folder: Path, to: Path) -> None:
+    """With all that is in it, and for the same id."""
+    shutil.copytree(folder, to)
+    own = folder.stat()
+    for path in (to, *to.rglob("*")):
+        os.chown(path, own.st_uid, own.st_gid)
+
+
+@contextmanager
+def _database_down(farm: ChaosFarm) -> Iterator[None]:
+    """PostgreSQL is shut down in good order, and nobody starts it again, inside the block."""
+    farm.wait("the database", lambda: _answers(farm))
+    server = psutil.Process(min(farm.pids("postgres")))
+    with farm.freezing([server.ppid()]):
+        farm.signal([server.pid], signal.SIGINT)
+        farm.wait("its end", lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE)
+        yield
+    farm.wait("the database", lambda: _answers(farm))
+
+
+def _answers(farm: ChaosFarm) -> bool:
+    with suppress(psycopg.OperationalError):
+        farm.superuser().close()
+        return True
+    return False
+
+
 def _named(name: str, run: Run) -> Scenario:
     return Scenario(name, KIND, run)
 
@@ -184,4 +263,5 @@ SCENARIOS = (
     _named("connections cut", connections_cut),
     _named("database stalled by a lock", stalled_by_a_lock),
     Scenario("database's disk full", KIND, disk_full, frozenset({DISK})),
+    Scenario("disk of the database's log full", KIND, log_disk_full, frozenset({DISK})),
 )
