@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from farm.db.engine import Sessions, make_engine, make_sessions, transact
+from farm.db.engine import Sessions, ask, make_engine, make_sessions, transact
 from farm.errors import ErrorClass, FarmError, InfrastructureError, InputError, classify
 
 
@@ -89,3 +91,43 @@ def test_locks_are_waited_for_longer_than_a_frozen_transaction_can_hold_them(ses
         idle = session.scalar(wanted, {"name": "idle_in_transaction_session_timeout"})
         lock = session.scalar(wanted, {"name": "lock_timeout"})
     assert 0 < idle < lock
+
+
+def test_one_statement_is_a_transaction_of_its_own_and_leaves_the_line_as_it_was(sessions: Sessions) -> None:
+    asked = "INSERT INTO project (id, name) VALUES (%s, %s) RETURNING name"
+    assert ask(sessions, asked, ("a", "one")) == ("one",)
+    with sessions() as session:
+        assert session.scalar(text("SELECT name FROM project WHERE id = 'a'")) == "one"
+        session.execute(text("UPDATE project SET name = 'two'"))
+        session.rollback()
+        assert session.scalar(text("SELECT name FROM project WHERE id = 'a'")) == "one", "a rollback still counts"
+    assert ask(sessions, "SELECT name FROM project WHERE id = %s", ("b",)) is None
+
+
+def test_one_statement_survives_what_a_transaction_does(sessions: Sessions) -> None:
+    own = ask(sessions, "SELECT pg_backend_pid()", ())
+    assert own is not None
+    onlooker = make_engine(sessions.kw["bind"].url.render_as_string(hide_password=False))
+    with onlooker.connect() as other:
+        other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": own[0]})
+    onlooker.dispose()
+    slept: list[float] = []
+    assert ask(sessions, "SELECT 7", (), sleep=slept.append) == (7,)
+    assert slept == [0.05]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "words", "pauses"),
+    [
+        ("SELECT * FROM nowhere", FarmError, "42P01", 0),
+        ("DO $$ BEGIN RAISE query_canceled; END $$", InfrastructureError, "57014", 0),
+        ("DO $$ BEGIN RAISE serialization_failure; END $$", InfrastructureError, "40001", 2),
+    ],
+)
+def test_what_is_wrong_with_one_statement_is_said_as_of_a_transaction(
+    sessions: Sessions, statement: LiteralString, error: type[FarmError], words: str, pauses: int
+) -> None:
+    slept: list[float] = []
+    with pytest.raises(error, match=words) as refused:
+        ask(sessions, statement, (), tries=3, sleep=slept.append)
+    assert (type(refused.value), len(slept)) == (error, pauses)

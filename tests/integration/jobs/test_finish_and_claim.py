@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, event, func, select, text, update
 
 from farm import jobs
+from farm.db import engine
 from farm.db.engine import Sessions
 from farm.db.tables import Attempt, Job, Project, Submitter, Task
 from farm.errors import StaleLeaseError
@@ -140,13 +143,48 @@ def test_a_paused_job_takes_the_result_and_gives_nothing(sessions: Sessions) -> 
     assert hands.claim() is None
 
 
-def test_an_answer_that_was_lost_costs_no_task_anything(sessions: Sessions) -> None:
-    """The commit happened unseen and gave the slot a task that it never heard of."""
+@pytest.mark.parametrize("done", [True, False])
+def test_an_answer_that_was_lost_costs_no_task_anything(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    """The commit happened unseen, and gave the slot a task that it never heard of; or it did not happen."""
     hands = Hands(sessions)
     hands.submit()
     hands.plan(4)
     control = Control(sessions, Policy(), sleep=lambda _: None)
     first = hands.must_claim()
+    ask_once, asked = engine.ask_once, list[str]()
+
+    def lose(*arguments: Any) -> Any:
+        asked.append(arguments[1])
+        if done:
+            ask_once(*arguments)
+        raise psycopg.OperationalError("The connection broke.")
+
+    monkeypatch.setattr(engine, "ask_once", lose)
+    control.finish(first.lease, jobs.RenderResult(frames=10, outputs={"review": out("x")}), hands.slot)
+    monkeypatch.undo()
+    assert len(asked) == 1
+    following = control.claim(hands.slot)
+    assert following is not None
+    with sessions() as session:
+        assert set(session.scalars(select(Task.lost))) == {0}
+        held = session.scalars(select(Attempt.id).where(Attempt.state == AttemptState.RUNNING)).all()
+        assert session.get_one(Attempt, first.lease.attempt_id).state is AttemptState.DONE
+    assert held == [following.lease.attempt_id]
+    assert broken(sessions) == []
+
+
+def test_an_answer_that_was_lost_on_the_careful_way_costs_no_task_anything(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is out of the ordinary is a transaction of several statements; its commit happened unseen."""
+    hands = Hands(sessions)
+    hands.submit()
+    hands.plan(4)
+    control = Control(sessions, Policy(), sleep=lambda _: None)
+    first = hands.must_claim()
+    monkeypatch.setattr(jobs, "finish_at_once", lambda *_: None)
     lost = False
 
     @event.listens_for(sessions.kw["bind"], "commit")
@@ -157,9 +195,9 @@ def test_an_answer_that_was_lost_costs_no_task_anything(sessions: Sessions) -> N
             connection.connection.driver_connection.commit()  # type: ignore[union-attr]
             connection.connection.driver_connection.close()  # type: ignore[union-attr]
 
-    result = jobs.RenderResult(frames=10, outputs={"review": out("x")})
-    control.finish(first.lease, result, hands.slot)
+    control.finish(first.lease, jobs.RenderResult(frames=10, outputs={"review": out("x")}), hands.slot)
     event.remove(sessions.kw["bind"], "commit", hear)
+    assert lost
     following = control.claim(hands.slot)
     assert following is not None
     with sessions() as session:
