@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from farm.db.ids import new_id
 from farm.jobs.moves import mark_started
-from farm.jobs.payload import load_claim
+from farm.jobs.payload import chunks_of, load_claim
 from farm.jobs.policy import DEFAULT, Policy, policy_json
 from farm.jobs.states import TaskKind
 from farm.jobs.wire import Claim, Slot
@@ -62,7 +63,7 @@ def hand_over(
     """The claim for what the database has just given to the slot; the first task of a job starts it."""
     if taken["kind"] == TaskKind.PLAN:
         mark_started(session, taken["job"])
-    return load_claim(session, slot, policy, attempt_id, token, taken, work)
+    return load_claim(partial(chunks_of, session), slot, policy, attempt_id, token, taken, work)
 
 
 def slot_json(slot: Slot) -> str:

@@ -17,6 +17,7 @@ from farm.errors import ConflictError
 from farm.jobs import lanes, ledger, moves
 from farm.jobs.advance import advance
 from farm.jobs.claim import Token, fresh_token, hand_over, slot_json
+from farm.jobs.payload import load_claim
 from farm.jobs.plan import check_plan
 from farm.jobs.policy import DEFAULT, Policy, policy_json
 from farm.jobs.report import Held, hold
@@ -124,6 +125,8 @@ def finish_at_once(
         return None
     if outcome != "taken":
         return Followed(asked=outcome == "none")
+    if taken["kind"] == TaskKind.RENDER:  # there is nothing more to read or to write
+        return Followed(load_claim(lambda _: (), slot, policy, attempt_id, lease_token, taken, work), asked=True)
     claim = transact(sessions, lambda s: hand_over(s, slot, policy, attempt_id, lease_token, taken, work))
     return Followed(claim, asked=True)
 

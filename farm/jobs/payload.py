@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import exists, select
@@ -15,7 +16,7 @@ from farm.jobs.wire import WIRE, ChunkDone, ChunkTask, Claim, JobSpec, Lease, Sl
 
 
 def load_claim(
-    session: Session,
+    chunks: Callable[[str], Sequence[Chunk]],
     slot: Slot,
     policy: Policy,
     attempt_id: str,
@@ -27,6 +28,7 @@ def load_claim(
 
     Parameters
     ----------
+    chunks: reads those of a job, in order; asked for a cast or a merge only.
     taken: the row of `farm_take_1`: task, job, kind, place, number, shrunk, until, beat.
     work: the document of `farm_work_1`: the job's request and what is known of its plate and chunk.
     """
@@ -54,8 +56,8 @@ def load_claim(
         cast_key=work["cast_key"],
         mapping=work["mapping"],
         chunk=chunk_task(work["chunk"]) if kind is TaskKind.RENDER else None,
-        chunks=tuple(chunk_task(_row(c)) for c in _chunks(session, job_id)) if kind is TaskKind.CAST else (),
-        done=tuple(_chunk_done(c) for c in _chunks(session, job_id)) if kind is TaskKind.MERGE else (),
+        chunks=tuple(chunk_task(_row(c)) for c in chunks(job_id)) if kind is TaskKind.CAST else (),
+        done=tuple(_chunk_done(c) for c in chunks(job_id)) if kind is TaskKind.MERGE else (),
         plan_by_decode=work["by_decode"],
         plan_finished=work["planned"],
     )
@@ -83,7 +85,8 @@ def _spec(job_id: str, request: JobRequest, work: dict[str, Any]) -> JobSpec:
     )
 
 
-def _chunks(session: Session, job_id: str) -> list[Chunk]:
+def chunks_of(session: Session, job_id: str) -> list[Chunk]:
+    """The chunks of a job that are known, in order."""
     return list(session.scalars(select(Chunk).where(Chunk.job_id == job_id).order_by(Chunk.position)))
 
 
