@@ -111,12 +111,11 @@ def beat(
     policy: Policy = DEFAULT,
 ) -> Wish:
     """Say that the worker lives and what it is; hear what it should become. NotFoundError: register (again) first."""
-    rate = {"per_second": policy.worker_beats_per_second}
     if state is WorkerState.AWAKE:
-        well = session.scalar(_LIVES, {"id": worker_id, **rate})
+        well = session.scalar(_LIVES, {"id": worker_id, "per_second": policy.worker_beats_per_second})
         if well is not None:
             return Wish(None, after_task=True, next_seconds=well)
-    seconds = float(session.execute(_INTERVAL, rate).scalar_one())
+    seconds = interval(session, policy)
     worker = _worker(session, worker_id)
     if state is WorkerState.AWAKE:
         state, reason = _actual(session, worker)
@@ -126,6 +125,11 @@ def beat(
         worker.reason = reason
     worker.seen_at = func.clock_timestamp()
     return Wish(worker.requested, worker.after_task, seconds)
+
+
+def interval(session: Session, policy: Policy = DEFAULT) -> float:
+    """After how many seconds each worker should be heard of again; their number is the planner's estimate."""
+    return float(session.execute(_INTERVAL, {"per_second": policy.worker_beats_per_second}).scalar_one())
 
 
 def _actual(session: Session, worker: Worker) -> tuple[WorkerState, str]:

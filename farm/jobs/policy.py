@@ -28,7 +28,7 @@ class Policy:
     wake_again_seconds: a ready task that nobody claimed for so long is announced again.
     worker_beats_per_second: how often all workers together say that they live; the more there are, the less often each
         does, and the later it hears what an operator wants of it.
-    worker_silent_seconds: a worker that was silent for so long is offline.
+    worker_silent_seconds: a worker that was silent for so long, and for three of its reports, is offline.
     stuck_seconds: an attempt that beats but says nothing new for so long is given up as if it were silent.
     garbage_seconds: what a given-up attempt stored is removed so long after its end; it may still be writing.
     hook_seconds: pause after the first failed delivery to a webhook, doubled each time up to hook_most.

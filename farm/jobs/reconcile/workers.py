@@ -9,8 +9,11 @@ from farm.db.base import seconds
 from farm.db.engine import Sessions, transact
 from farm.db.enums import WorkerState
 from farm.db.tables import Worker
-from farm.jobs import ledger
+from farm.jobs import fleet, ledger
 from farm.jobs.policy import DEFAULT, Policy
+
+_REPORTS = 3
+"""So many reports in a row have to be missing: in a farm of more than 10,000 workers each is heard of more rarely."""
 
 
 class WorkerReaper:
@@ -26,17 +29,18 @@ class WorkerReaper:
         return transact(self._sessions, self._pass)
 
     def _pass(self, session: Session) -> int:
+        most = max(self._policy.worker_silent_seconds, _REPORTS * fleet.interval(session, self._policy))
         silent = session.scalars(
             select(Worker)
             .where(
                 Worker.state != WorkerState.OFFLINE,
-                Worker.seen_at < func.clock_timestamp() - seconds(self._policy.worker_silent_seconds),
+                Worker.seen_at < func.clock_timestamp() - seconds(most),
             )
             .limit(self._policy.batch)
             .with_for_update(skip_locked=True, key_share=True)
         ).all()
         for worker in silent:
-            reason = f"It was silent for {self._policy.worker_silent_seconds:.0f} s."
+            reason = f"It was silent for {most:.0f} s."
             before, worker.state, worker.reason = worker.state, WorkerState.OFFLINE, reason
             ledger.note(
                 session, "worker.state", worker_id=worker.id, before=before, after=WorkerState.OFFLINE, reason=reason

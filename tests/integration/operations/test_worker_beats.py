@@ -15,6 +15,7 @@ from farm.db.enums import RequestedState, WorkerState
 from farm.db.tables import Worker
 from farm.jobs import Progress, fleet
 from farm.jobs.policy import Policy
+from farm.jobs.reconcile import WorkerReaper
 from farm.jobs.schedules import ScheduleView, Window, set_schedule
 from farm.worker.control import Control
 from farm.worker.registry import LOOKS, Registration
@@ -152,6 +153,17 @@ def test_a_report_waits_for_nobody_who_changes_its_worker(sessions: Sessions, re
         answer = Control(sessions, Policy()).heartbeat(claim.lease, Progress(), carries=True)
     assert answer.alive
     assert answer.carried_seconds is None
+
+
+def test_nobody_is_taken_for_gone_who_is_not_to_be_heard_of_yet(sessions: Sessions) -> None:
+    """A hundred thousand workers, in small: each is heard of every 200 s."""
+    crowd(sessions, 200)
+    policy = Policy(worker_beats_per_second=1)
+    silent = text("UPDATE worker SET seen_at = now() - make_interval(secs => :seconds) WHERE id = 'x7'")
+    for seconds, gone in ((400, 0), (700, 1)):
+        with sessions.begin() as session:
+            session.execute(silent, {"seconds": seconds})
+        assert WorkerReaper(sessions, policy).run_once() == gone
 
 
 def test_workers_beat_more_rarely_in_a_large_farm(sessions: Sessions) -> None:
