@@ -3,43 +3,45 @@
 Every measurement is a step that writes its numbers to a folder; the last step judges them, so that the bench can be run
 in pieces on a machine that is only lent. Without a card every goal says so. Needs the `gpu` extra and `onnx`.
 
-    python -m bench.gpu [--steps agreement,speeds,...] [--work DIR] [--pieces DIR] [--plate FILE] [--seconds 20]
+    python -m bench.gpu [--steps agreement,line,...] [--work DIR] [--pieces DIR] [--plate FILE] [--seconds 20]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench.common import Goal, at_least, finish, noted, unmeasured
 from farm.worker.devices import find_cards, load_nvml
+from farm.worker.mps import Mps
 
 RUNS = 3
 BATCH = 32
-LANES = 4
+CHUNK = 720
+"""Frames of a chunk in the line: thirty seconds, the longest that a job is cut into."""
 BUSY_EVERY = 0.1
-ROUNDS = ((5, 480), (200, 48))
+CHUNKS = (("speed", 5, 480), ("memory", 200, 48))
 """Chunks of so many frames: a few as long as a job's for the speed, many short ones for memory."""
 GROWTH_MIB = 64
+VARIANTS = ("latent16", "latent32", "simswap256")
 
 
 class Bench:
     """Where things lie, and the long plate and networks once somebody asked for them."""
 
-    def __init__(self, work: Path, pieces: Path, plate: Path | None, seconds: float, slots: int) -> None:
+    def __init__(self, work: Path, pieces: Path, plate: Path | None, seconds: float, slots: tuple[int, ...]) -> None:
         self.work, self.pieces, self.seconds, self.slots = work, pieces, seconds, slots
         self._plate = plate
-        self._keys: list[int] | None = None
         work.mkdir(parents=True, exist_ok=True)
         pieces.mkdir(parents=True, exist_ok=True)
 
@@ -51,13 +53,13 @@ class Bench:
             draw_plate(path)
         return path
 
-    def long(self) -> tuple[Path, list[int]]:
+    def long(self) -> Path:
         from bench.gpu_material import repeat
 
         path = self.work / "long.mp4"
-        if self._keys is None:
-            self._keys = repeat(self.plate(), path, round(2500 * (self.seconds + 2)))
-        return path, self._keys
+        if not path.exists():
+            repeat(self.plate(), path, CHUNK + 60)
+        return path
 
     def network(self, variant: str) -> Path:
         from bench.gpu_networks import SHAPES, build
@@ -66,15 +68,6 @@ class Bench:
         if not path.exists():
             build(SHAPES[variant], path)
         return path
-
-    def told(self, variant: str, *, lanes: int = LANES, runs: int = RUNS, seconds: float | None = None) -> str:
-        plate, keys = self.long()
-        return json.dumps(
-            {
-                "variant": variant, "model": str(self.network(variant)), "plate": str(plate), "keys": keys,
-                "batch": BATCH, "lanes": lanes, "runs": runs, "seconds": seconds or self.seconds,
-            }
-        )  # fmt: skip
 
     def keep(self, name: str, numbers: dict[str, Any]) -> None:
         (self.pieces / f"{name}.json").write_text(json.dumps(numbers))
@@ -116,69 +109,88 @@ class Busy:
         return statistics.median(busy), statistics.median(clock)
 
 
-@contextmanager
-def slots(bench: Bench, variant: str, count: int, **told: Any) -> Iterator[list[subprocess.Popen[str]]]:
-    """Slot processes, warm and waiting."""
-    command = [sys.executable, "-m", "bench.gpu_slot", bench.told(variant, **told)]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
-    ]
-    try:
-        for process in processes:
-            _answer(process)
-        yield processes
-    finally:
-        for process in processes:
+class Slots:
+    """Slot processes beside each other, each with an order at a time."""
+
+    def __init__(self, bench: Bench, count: int) -> None:
+        self._bench, self._count = bench, count
+
+    def __enter__(self) -> Slots:
+        bench = self._bench
+        told = json.dumps({"plate": str(bench.long()), "batch": BATCH, "frames": CHUNK})
+        (card,) = find_cards(load_nvml())[:1]
+        self._mps = Mps.start(card.uuid, self._count, bench.work / "mps")
+        environment = {**os.environ, **self._mps.environment, "CUDA_VISIBLE_DEVICES": card.uuid}
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "bench.gpu_slot", told],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            )
+            for _ in range(self._count)
+        ]  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
             process.kill()
             process.wait()
+        self._mps.stop()
+
+    def ask(self, count: int, **order: Any) -> list[dict[str, Any]]:
+        """The answers of the first `count` of them, which do it at the same time."""
+        asked = self._processes[:count]
+        for process in asked:
+            if process.stdin:
+                process.stdin.write(json.dumps(order) + "\n")
+                process.stdin.flush()
+        return [_answer(process) for process in asked]
+
+    def run(self, count: int) -> dict[str, Any]:
+        """Median frames a second over the runs, of `count` slots together; busy and clock of the median sample."""
+        totals, busy, clocks, last = [], [], [], []
+        for _ in range(RUNS):
+            with Busy() as card:
+                last = self.ask(count, run=self._bench.seconds)
+            totals.append(sum(slot["fps"] for slot in last))
+            percent, clock = card.median()
+            busy.append(percent)
+            clocks.append(clock)
+        return {
+            "fps": statistics.median(totals), "runs": totals, "busy": statistics.median(busy),
+            "sm_mhz": statistics.median(clocks), "slots": count, "mps": not self._mps.why, "slot": last[0],
+        }  # fmt: skip
 
 
 def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
     line = process.stdout.readline() if process.stdout else ""
     if not line:
         raise RuntimeError("A slot of the bench ended early; its own message stands above.")
-    return json.loads(line)
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
-def render_runs(bench: Bench, variant: str, count: int, **told: Any) -> dict[str, Any]:
-    """Median frames a second over the runs, of all slots together; busy and clock of the median sample."""
-    totals, busy, clocks, last = [], [], [], []
-    with slots(bench, variant, count, **told) as processes:
-        for _ in range(told.get("runs", RUNS)):
-            with Busy() as card:
-                for process in processes:
-                    if process.stdin:
-                        process.stdin.write("go\n")
-                        process.stdin.flush()
-                last = [_answer(process) for process in processes]
-            totals.append(sum(slot["fps"] for slot in last))
-            percent, clock = card.median()
-            busy.append(percent)
-            clocks.append(clock)
-    return {
-        "fps": statistics.median(totals), "runs": totals, "busy": statistics.median(busy),
-        "sm_mhz": statistics.median(clocks), "slots": count, "slot": last[0],
-    }  # fmt: skip
+def line(bench: Bench) -> None:
+    """Each network alone, one slot with it, and several; what one slot takes by kind of work."""
+    with Slots(bench, max(1, *bench.slots)) as slots:
+        for variant in VARIANTS:
+            model = str(bench.network(variant))
+            (alone,) = slots.ask(1, alone=min(4.0, bench.seconds), model=model, runs=RUNS)
+            opened = slots.ask(max(1, *bench.slots), open=variant, model=model)
+            told = {**alone, "opening_s": opened[0]["opening_s"], "one": slots.run(1)}
+            (told["stages"],) = slots.ask(1, stages=min(5.0, bench.seconds))
+            told["many"] = [slots.run(count) for count in bench.slots if count > 1]
+            bench.keep(variant, told)
 
 
-def alone(bench: Bench, variant: str) -> float:
-    code = (
-        "import sys; from pathlib import Path; from bench.gpu_slot import network_alone;"
-        "from farm.media.nvdec import claim_primary_context; claim_primary_context();"
-        f"print(*network_alone(Path(sys.argv[1]), 'swapper', {BATCH}, 4.0, {RUNS}))"
-    )
-    command = [sys.executable, "-c", code, str(bench.network(variant))]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return statistics.median(float(rate) for rate in told.split())
-
-
-def speeds(bench: Bench, variant: str) -> None:
-    faces = alone(bench, variant)
-    bench.keep(variant, {**render_runs(bench, variant, 1), "alone": faces})
-
-
-def many(bench: Bench) -> None:
-    bench.keep("many", render_runs(bench, "latent16", bench.slots, lanes=2))
+def jobs(bench: Bench) -> None:
+    """Chunks of a job in one slot, and the way to a finished film."""
+    with Slots(bench, 1) as slots:
+        slots.ask(1, open="latent16", model=str(bench.network("latent16")))
+        for name, count, frames in CHUNKS:
+            (told,) = slots.ask(1, chunks=count, frames=frames)
+            bench.keep(f"chunks-{name}", told)
+        pairs = [slots.ask(1, mp4=bench.seconds, to=str(bench.work / "made.mp4"))[0] for _ in range(RUNS)]
+    bench.keep("mp4", {key: statistics.median(pair[key] for pair in pairs) for key in ("alone", "fps")})
 
 
 def peers(bench: Bench) -> None:
@@ -190,19 +202,8 @@ def peers(bench: Bench) -> None:
     numbers = {}
     for variant in ("latent16", "latent32"):
         peer = Peer(weights, bench.network(variant), 128, identity())
-        numbers[variant] = statistics.median(run(bench.long()[0], peer, bench.seconds / 2) for _ in range(RUNS))
+        numbers[variant] = statistics.median(run(bench.long(), peer, bench.seconds / 2) for _ in range(RUNS))
     bench.keep("peers", numbers)
-
-
-def mp4(bench: Bench) -> None:
-    from bench.gpu_encode import ToMp4, encoder_alone
-
-    plate, _ = bench.long()
-    told = json.loads(bench.told("latent16", lanes=1))
-    card = ToMp4(told)
-    both = [(encoder_alone(plate, bench.work / "alone.mp4", bench.seconds),
-             card.run(bench.work / "made.mp4", bench.seconds)) for _ in range(RUNS)]  # fmt: skip
-    bench.keep("mp4", {"alone": statistics.median(a for a, _ in both), "fps": statistics.median(b for _, b in both)})
 
 
 def agreement(bench: Bench) -> None:
@@ -211,60 +212,35 @@ def agreement(bench: Bench) -> None:
     bench.keep("agreement", compare(bench.plate(), bench.network("latent16")))
 
 
-def chunks(bench: Bench) -> None:
-    from bench.gpu_material import repeat
-
-    plate = bench.work / "chunk.mp4"
-    repeat(bench.plate(), plate, ROUNDS[0][1] + 60)
-    told = {"plate": str(plate), "model": str(bench.network("latent16")), "variant": "latent16"}
-    told |= {"batch": BATCH, "rounds": ROUNDS}
-    command = [sys.executable, "-m", "bench.gpu_chunks", json.dumps(told)]
-    made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    bench.keep("chunks", json.loads(made.splitlines()[-1]))
-
-
-STEPS: dict[str, Callable[[Bench], None]] = {
-    "agreement": agreement,
-    "latent16": lambda bench: speeds(bench, "latent16"),
-    "latent32": lambda bench: speeds(bench, "latent32"),
-    "simswap256": lambda bench: speeds(bench, "simswap256"),
-    "many": many,
-    "mp4": mp4,
-    "peers": peers,
-    "chunks": chunks,
-}
+STEPS: dict[str, Callable[[Bench], None]] = {"agreement": agreement, "line": line, "jobs": jobs, "peers": peers}
 
 
 def goals(bench: Bench) -> dict[str, Goal]:
     found: dict[str, Goal] = {}
-    light, full, large = (bench.kept(name) for name in ("latent16", "latent32", "simswap256"))
-    many_, peers_, encoded, same = (bench.kept(name) for name in ("many", "peers", "mp4", "agreement"))
-    found["one_slot_light_fps"] = _least(light, "fps", 400)
-    found["many_slots_light_fps"] = _least(many_ if many_.get("fps", 0) > light.get("fps", 0) else light, "fps", 1000)
-    found["one_slot_published_fps"] = _least(full, "fps", 450)
-    for name, piece in (("light", light), ("published", full), ("simswap", large)):
-        share = {"share": piece["fps"] / piece["alone"], "busy": piece["busy"]} if piece else {}
-        found[f"share_of_network_alone_{name}"] = _least(share, "share", 0.75)
-        found[f"gpu_busy_percent_{name}"] = _least(share, "busy", 85)
+    pieces = dict(zip(("light", "published", "simswap"), map(bench.kept, VARIANTS), strict=True))
+    peers_, encoded, same = (bench.kept(name) for name in ("peers", "mp4", "agreement"))
+    best = {name: _best(piece) for name, piece in pieces.items()}
+    found["one_slot_light_fps"] = _least(pieces["light"].get("one", {}), "fps", 400)
+    found["many_slots_light_fps"] = _least(best["light"], "fps", 1000)
+    found["one_slot_published_fps"] = _least(pieces["published"].get("one", {}), "fps", 450)
+    for name, piece in pieces.items():
+        told = best[name]
+        share = {"share": told["fps"] / piece["alone"], "busy": told["busy"]} if piece else {}
+        slots_ = f"with {told['slots']} slots" if piece else ""
+        found[f"share_of_network_alone_{name}"] = _least(share, "share", 0.75, slots_)
+        found[f"gpu_busy_percent_{name}"] = _least(share, "busy", 85, slots_)
         if piece:
             found[f"network_alone_{name}_fps"] = noted(piece["alone"], "the swap network by itself at the same batch")
-    if large:
-        found["one_slot_simswap_fps"] = noted(large["fps"], "no goal of its own")
+            found[f"one_slot_share_{name}"] = noted(piece["one"]["fps"] / piece["alone"], "one slot of the same run")
+            found[f"best_{name}_fps"] = noted(told["fps"], slots_)
     found["mp4_share_of_x264_alone"] = _least(
         {"share": encoded["fps"] / encoded["alone"]} if encoded else {}, "share", 0.9
     )
-    for name, piece in (("light", light), ("published", full)):
-        variant = "latent16" if name == "light" else "latent32"
-        ratio = {"times": piece["fps"] / peers_[variant]} if piece and peers_ else {}
+    for name, variant in (("light", "latent16"), ("published", "latent32")):
+        piece = pieces[name]
+        ratio = {"times": piece["one"]["fps"] / peers_[variant]} if piece and peers_ else {}
         found[f"times_peers_way_{name}"] = _least(ratio, "times", 10)
-    jobs = bench.kept("chunks")
-    speed, memory = jobs["rounds"] if jobs else ({}, {})
-    growth = memory["last_mib"] - memory["settled_mib"] if jobs else 0
-    found["vram_growth_over_200_chunks_mib"] = (
-        Goal(growth, f"<= {GROWTH_MIB}", growth <= GROWTH_MIB) if jobs else unmeasured(f"<= {GROWTH_MIB}", _WHY)
-    )
-    if jobs:
-        found["chunks_of_a_job_fps"] = noted(speed["fps"], "tracking, mapping, label and fetching the frames included")
+    found |= _of_chunks(bench)
     found["psnr_inside_mask_db"] = _least(same, "psnr", 50)
     found["bits_changed_outside_mask"] = (
         Goal(same["outside"], "== 0", same["outside"] == 0) if same else unmeasured("== 0", _WHY)
@@ -272,11 +248,30 @@ def goals(bench: Bench) -> dict[str, Goal]:
     return found
 
 
+def _best(piece: dict[str, Any]) -> dict[str, Any]:
+    """The run with the number of slots that is fastest."""
+    runs: list[dict[str, Any]] = [piece["one"], *piece["many"]] if piece else []
+    return max(runs, key=lambda run: float(run["fps"]), default={})
+
+
+def _of_chunks(bench: Bench) -> dict[str, Goal]:
+    speed, memory = (bench.kept(f"chunks-{name}") for name, *_ in CHUNKS)
+    growth = memory["last_mib"] - memory["settled_mib"] if memory else 0
+    found = {
+        "vram_growth_over_200_chunks_mib": Goal(growth, f"<= {GROWTH_MIB}", growth <= GROWTH_MIB)
+        if memory
+        else unmeasured(f"<= {GROWTH_MIB}", _WHY)
+    }
+    if speed:
+        found["chunks_of_a_job_fps"] = noted(speed["fps"], "one slot, a chunk of 480 frames from its first to its last")
+    return found
+
+
 _WHY = "no NVIDIA card with CuPy and onnxruntime-gpu here"
 
 
-def _least(piece: dict[str, Any], key: str, bound: float) -> Goal:
-    return at_least(piece[key], bound) if key in piece else unmeasured(f">= {bound}", _WHY)
+def _least(piece: dict[str, Any], key: str, bound: float, why: str = "") -> Goal:
+    return at_least(piece[key], bound, why) if key in piece else unmeasured(f">= {bound}", _WHY)
 
 
 def main() -> int:
@@ -286,10 +281,11 @@ def main() -> int:
     parser.add_argument("--pieces", type=Path)
     parser.add_argument("--plate", type=Path, help="a 1080p plate to use instead of drawing one")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--slots", default="2,4", help="how many slots beside one are tried, by comma")
     parser.add_argument("--results", type=Path, help="where the JSON line is kept instead of bench/results")
     told = parser.parse_args()
-    bench = Bench(told.work, told.pieces or told.work / "pieces", told.plate, told.seconds, told.slots)
+    slots = tuple(int(count) for count in told.slots.split(",") if count)
+    bench = Bench(told.work, told.pieces or told.work / "pieces", told.plate, told.seconds, slots)
     card = find_cards(load_nvml())
     for name in filter(None, told.steps.split(",")) if card else ():
         start = time.perf_counter()

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu_encode import _joined
-from bench.gpu_material import SURFACE, identity
+from bench.gpu_material import SURFACE, identity, semi_planar_pictures
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.device import CudaKernels, cupy
 from farm.faces.cuda.look import Looker
@@ -35,7 +34,7 @@ def compare(plate: Path, swapper: Path) -> dict[str, Any]:
     Precisions are those of a job on each.
     """
     nvdec.claim_primary_context()
-    frames = np.stack([_joined(p) for p, _ in zip(nvdec.pictures(plate, nvdec.CPU), range(FRAMES), strict=False)])
+    frames = np.stack([picture for picture, _ in zip(semi_planar_pictures(plate), range(FRAMES), strict=False)])
     host, _ = _rendered(NumpyKernels(), TWIN, frames.copy(), swapper)
     card, touched = _rendered(CudaKernels(), CARD, cupy().asarray(frames), swapper)
     changed = (host != frames) | (card != frames)
@@ -70,7 +69,7 @@ def _rendered(kernels: Kernels, device: str, frames: Any, swapper: Path) -> tupl
     found = looker.look(frames, FRAMES)
     step = SwapStep(kernels, SURFACE, opened(swapper, CHOSEN, 32), swap)
     source = np.broadcast_to(identity(), (len(found), 512))
-    step.apply(frames, Faces.plain(found.frame_of, found.five, source))
+    step.lay(frames, Faces.plain(found.frame_of, found.five, source))
     to_frame = similarities(template("arcface_128", 128), found.five)
     plan = paste_plan(SURFACE, found.frame_of, to_frame, 128)
     return kernels.download(frames), coverage(SURFACE, plan, FRAMES, box_mask(128))

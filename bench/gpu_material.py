@@ -1,7 +1,8 @@
-"""What the GPU benchmark works on: the plate, made long by repeating its packets, and how a slot is set up."""
+"""What the GPU benchmark works on: the plate, made long by repeating its packets, and whose face is put in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,12 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace
 from numpy.typing import NDArray
 
-from bench.gpu_networks import SHAPES
-from farm.faces.cuda.look import CADENCE
-from farm.faces.cuda.networks import CARD, CHOSEN, FUSED, looking_source
 from farm.faces.cuda.surface import Surface
-from farm.faces.cuda.swap import SwapSettings
-from farm.inference import providers as ep
-from farm.inference.catalogue import Catalogue
 from farm.media.facts import ColourFacts
-from farm.resources import resource
-from farm.worker.gpu_render import GpuRender, Network, Part
 
 SIZE = (1920, 1080)
 RATE = 24
 GOP = 48
-LOOKERS = 2
 COLOUR = ColourFacts(primaries="bt709", transfer="bt709", matrix="bt709", range="tv", chroma_location="left")
 SURFACE = Surface(*SIZE, 8, COLOUR)
 
@@ -59,68 +51,31 @@ def draw_plate(path: Path, frames: int = 240) -> None:
         container.mux(stream.encode(None))
 
 
-def repeat(plate: Path, path: Path, frames: int) -> list[int]:
-    """The plate's packets over and over, at least `frames` pictures; the pts of all key frames."""
+def repeat(plate: Path, path: Path, frames: int) -> None:
+    """The plate's packets over and over, at least `frames` pictures."""
     with av.open(str(plate)) as source, av.open(str(path), "w") as target:
         given = source.streams.video[0]
         made = target.add_stream_from_template(given)
         packets = [p for p in source.demux(given) if p.size]
-        ticks = given.time_base
-        step = int(1 / (RATE * ticks))
+        step = int(1 / (RATE * given.time_base))
         stamps = [(p.pts or 0, p.dts or 0) for p in packets]
-        keys = []
         for turn in range(-(-frames // len(packets))):
             shift = turn * len(packets) * step
             for packet, (pts, dts) in zip(packets, stamps, strict=True):
                 packet.pts, packet.dts, packet.stream = pts + shift, dts + shift, made
-                if packet.is_keyframe:
-                    keys.append(pts + shift)
                 target.mux(packet)
                 packet.stream = given
-    with av.open(str(path)) as again:
-        scale = ticks / again.streams.video[0].time_base
-    return [int(key * scale) for key in keys]
 
 
-def parts(keys: list[int], lanes: int) -> list[Part]:
-    """The plate in `lanes` parts that begin at key frames."""
-    starts = [keys[len(keys) * i // lanes] for i in range(lanes)]
-    return list(zip([None, *starts[1:]], [*starts[1:], None], strict=True))
-
-
-def render(
-    variant: str,
-    model: Path,
-    *,
-    batch: int,
-    lanes: int,
-    providers: tuple[str, ...] = (ep.CUDA,),
-    lookers: int = LOOKERS,
-    cadence: int = CADENCE,
-) -> GpuRender:
-    """A slot for the bench's plate with a stand-in of `SHAPES` as swapper, detector and landmarker the bundled ones.
-
-    Networks and precisions are those of a job on the card. cadence: of frames that are looked at in full.
-    """
-    catalogue = Catalogue.load(resource("models"))
-    yunet, points = catalogue.spec("yunet"), catalogue.spec("face-landmarks-478")
-    weights = Path(str(resource("models"))) / "weights"
-    few = max(1, batch // 4)
-    keys = batch // cadence + (cadence > 1)
-    eye, level = (looking_source(weights / spec.files["fp32"].file, CARD) for spec in (yunet, points))
-    return GpuRender(
-        SURFACE,
-        Network(eye, yunet, (keys,), CHOSEN),
-        Network(level, points, (batch,), FUSED),
-        Network(model, catalogue.spec(SHAPES[variant].model), (batch, few), CHOSEN),
-        batch=batch,
-        providers=providers,
-        rough=Network(level, points, (keys,), FUSED),
-        settings=SwapSettings(),
-        lanes=lanes,
-        lookers=lookers,
-        cadence=cadence,
-    )
+def semi_planar_pictures(path: Path) -> Iterator[NDArray[np.uint8]]:
+    """The plate's pictures as NV12 (rows, width), by the processor's decoder."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        for picture in container.decode(stream):
+            planes = picture.reformat(format="nv12").planes
+            rows = [np.frombuffer(p, np.uint8).reshape(p.height, p.line_size)[:, : SIZE[0]] for p in planes]
+            yield np.concatenate(rows)
 
 
 def identity() -> NDArray[np.float32]:

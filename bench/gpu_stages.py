@@ -9,37 +9,46 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
-from farm.faces.cuda.device import CudaKernels, cupy
+from farm.faces.cuda.device import cupy
+from farm.faces.cuda.networks import CardNetworks, Stage
 from farm.inference.buckets import Buckets
-from farm.worker.gpu_render import GpuRender
 
-_CROPS = {64: "grey copies", 640: "letterbox", 256: "landmark crops"}
+_CROPS = {64: "grey copies", 640: "letterbox", 256: "landmark crops", 112: "embedding crops", 192: "palm crops"}
 _WAITING = 64
 """Pairs of events that may be under way before the oldest is read."""
 
 
 class StageEvents:
-    """Milliseconds by stage since `start`; watches one slot from the moment it is made."""
+    """Milliseconds by stage of what a slot's networks do inside the `with` block."""
 
-    def __init__(self, slot: GpuRender) -> None:
+    def __init__(self, networks: CardNetworks) -> None:
+        self._networks = networks
         self._lock = threading.Lock()
         self._pairs: deque[tuple[str, Any, Any]] = deque()
         self._total: dict[str, float] = {}
-        for eyes in slot._eyes:
-            names = ("detector", "landmarks, second pass", "landmarks, first pass")
-            for name, buckets in zip(names, eyes.buckets, strict=True):
-                self._network(buckets, eyes._kernels, name)
-            self._kernels(eyes._kernels)
-        self._network(slot.swapper, slot._hand, "swap network")
-        self._kernels(slot._hand)
+        self._wrapped: list[tuple[Any, str]] = []
 
-    def start(self) -> None:
-        """Forget what was seen so far."""
-        with self._lock:
-            self._drain(0)
-            self._total.clear()
+    def __enter__(self) -> Self:
+        for eye in self._networks.eyes:
+            first, rough, level, *rest = eye.open
+            for name, buckets in (
+                ("detector", first), ("landmarks, first pass", rough), ("landmarks, second pass", level),
+                *(("embeddings and palms", buckets) for buckets in rest),
+            ):  # fmt: skip
+                self._network(buckets, eye, name)
+            self._kernels(eye)
+        hand, fetch = self._networks.hand, self._networks.fetch
+        self._network(self._networks.swapper.buckets, hand, "swap network")
+        self._kernels(hand)
+        for method in ("overlay", "planes"):
+            self._wrap(fetch.kernels, method, fetch, _always("label, and fetching"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for owner, method in self._wrapped:
+            delattr(owner, method)
 
     def milliseconds(self) -> dict[str, float]:
         """By stage, the largest first."""
@@ -47,16 +56,16 @@ class StageEvents:
             self._drain(0)
             return dict(sorted(self._total.items(), key=lambda item: -item[1]))
 
-    def _network(self, buckets: Buckets, kernels: CudaKernels, name: str) -> None:
-        self._wrap(buckets, "_run_all", kernels.handle, lambda *_, **__: name)
+    def _network(self, buckets: Buckets, stage: Stage, name: str) -> None:
+        self._wrap(buckets, "_run_all", stage, _always(name))
 
-    def _kernels(self, kernels: CudaKernels) -> None:
+    def _kernels(self, stage: Stage) -> None:
         crops = lambda *_, side, **__: _CROPS.get(side, "swap crops")  # noqa: E731
         for method, named in (("crop", crops), ("match", _always("colour match")), ("paste", _always("paste"))):
-            self._wrap(kernels, method, kernels.handle, named)
+            self._wrap(stage.kernels, method, stage, named)
 
-    def _wrap(self, owner: Any, method: str, stream: Any, named: Callable[..., str]) -> None:
-        inner = getattr(owner, method)
+    def _wrap(self, owner: Any, method: str, stage: Stage, named: Callable[..., str]) -> None:
+        inner, stream = getattr(owner, method), stage.kernels.handle  # type: ignore[attr-defined]
 
         def timed(*given: Any, **told: Any) -> Any:
             before, after = (cupy().cuda.Event() for _ in range(2))
@@ -69,6 +78,7 @@ class StageEvents:
             return made
 
         setattr(owner, method, timed)
+        self._wrapped.append((owner, method))
 
     def _drain(self, left: int) -> None:
         while len(self._pairs) > left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -55,12 +56,10 @@ class HandFinder:
 
     def __call__(self, picture: NDArray[np.uint8], face: NDArray[np.floating]) -> list[Hand]:
         """Hands near the face with landmarks `face` (478, >=2) in a BGR picture (h, w, 3)."""
-        found: list[Hand] = []
-        for palm in self._near(picture, face):
-            hand = self._fingers(picture, palm[0], palm[1:3], palm[3:].reshape(7, 2))
-            if hand and not any(_same(hand, other) for other in found):
-                found.append(hand)
-        return found
+        affine = palm_crop(face)
+        outputs = self._palms.run(input_1=_tensor(picture, affine, _PALM_CROP))
+        squares = hand_crops(outputs["Identity_1"], outputs["Identity"], affine)
+        return unlike(hand for square in squares if (hand := self._look(picture, square)) is not None)
 
     def follow(self, picture: NDArray[np.uint8], hand: Hand) -> Hand | None:
         """The same hand in a picture close in time, looked for in the same square; None where it is not.
@@ -70,40 +69,57 @@ class HandFinder:
         """
         return self._look(picture, hand.crop)
 
-    def _near(self, picture: NDArray[np.uint8], face: NDArray[np.floating]) -> list[NDArray[np.float64]]:
-        """The two surest palms: size, centre and seven points in the picture's pixels, as one row each."""
-        affine = palm_crop(face)
-        outputs = self._palms.run(input_1=_tensor(picture, affine, _PALM_CROP))
-        logit = outputs["Identity_1"].reshape(-1)
-        row = outputs["Identity"].reshape(-1, 18).astype(np.float64)
-        back, scale = invert(affine), scale_of(affine)
-        palms: list[NDArray[np.float64]] = []
-        for index in np.argsort(-logit, kind="stable")[:12]:
-            if logit[index] < PALM_LOGIT or len(palms) == 2:
-                break
-            points = apply(back, np.vstack([row[index, :2], row[index, 4:].reshape(7, 2)]) + _anchors()[index])
-            size = float(row[index, 2:4].max()) / scale
-            if all(np.hypot(*(points[0] - other[1:3])) > size / 2 for other in palms):
-                palms.append(np.concatenate([[size], points.ravel()]))
-        return palms
-
-    def _fingers(
-        self, picture: NDArray[np.uint8], size: float, centre: NDArray[np.float64], seven: NDArray[np.float64]
-    ) -> Hand | None:
-        up = seven[2] - seven[0]
-        length = float(np.hypot(*up))
-        if length < 1:
-            return None
-        angle = float(np.arctan2(up[1], up[0])) + np.pi / 2
-        return self._look(picture, crop_around(centre + up / length * size / 2, size * 2.6, angle, _HAND_CROP))
-
     def _look(self, picture: NDArray[np.uint8], affine: Affine) -> Hand | None:
         outputs = self._hands.run(input_1=_tensor(picture, affine, _HAND_CROP))
-        score = float(outputs["Identity_1"].reshape(-1)[0])
-        if score < _HAND_SCORE:
-            return None
-        points = outputs["Identity"].reshape(21, 3)[:, :2].astype(np.float64)
-        return Hand(apply(invert(affine), points), score, affine)
+        return hand_seen(outputs["Identity_1"], outputs["Identity"], affine)
+
+
+def hand_crops(logits: NDArray[np.floating], rows: NDArray[np.floating], affine: Affine) -> list[Affine]:
+    """The maps to the squares in which a hand may be, of the palm detector's answer in the square of `affine`.
+
+    logits, rows: its two outputs, of one picture. At most two, the surest palm first.
+    """
+    logit, row = logits.reshape(-1), rows.reshape(-1, 18).astype(np.float64)
+    back, scale = invert(affine), scale_of(affine)
+    palms: list[NDArray[np.float64]] = []
+    squares: list[Affine] = []
+    for index in np.argsort(-logit, kind="stable")[:12]:
+        if logit[index] < PALM_LOGIT or len(palms) == 2:
+            break
+        points = apply(back, np.vstack([row[index, :2], row[index, 4:].reshape(7, 2)]) + _anchors()[index])
+        size = float(row[index, 2:4].max()) / scale
+        if all(np.hypot(*(points[0] - other)) > size / 2 for other in palms):
+            palms.append(points[0])
+            squares += _fingers(size, points[0], points[1:])
+    return squares
+
+
+def _fingers(size: float, centre: NDArray[np.float64], seven: NDArray[np.float64]) -> list[Affine]:
+    """The square around the fingers of a palm; none where it has no direction."""
+    up = seven[2] - seven[0]
+    length = float(np.hypot(*up))
+    if length < 1:
+        return []
+    angle = float(np.arctan2(up[1], up[0])) + np.pi / 2
+    return [crop_around(centre + up / length * size / 2, size * 2.6, angle, _HAND_CROP)]
+
+
+def hand_seen(score: NDArray[np.floating], points: NDArray[np.floating], affine: Affine) -> Hand | None:
+    """The hand in the square of `affine`, by the hand network's two outputs of one picture; None where it sees none."""
+    sure = float(score.reshape(-1)[0])
+    if sure < _HAND_SCORE:
+        return None
+    plane = points.reshape(21, 3)[:, :2].astype(np.float64)
+    return Hand(apply(invert(affine), plane), sure, affine)
+
+
+def unlike(hands: Iterable[Hand]) -> list[Hand]:
+    """Those of them that are not another reading of one before."""
+    found: list[Hand] = []
+    for hand in hands:
+        if not any(_same(hand, other) for other in found):
+            found.append(hand)
+    return found
 
 
 def palm_crop(face: NDArray[np.floating]) -> Affine:

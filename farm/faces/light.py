@@ -18,8 +18,8 @@ def target_of(track: Track, hands: list[Hand], rest: NDArray[np.float64] | None)
     """The face of the track's frame with light and skin averaged over the window by Gaussian weights."""
     return Target(
         points=track.points(),
-        texture=_average([s.face.texture for s in track.steps], _weights(track.steps, _LIGHT_SIGMA)),
-        skin=_average([s.face.skin for s in track.steps], _weights(track.steps, _SKIN_SIGMA)),
+        texture=_average([s.face.texture for s in track.steps], track.steps, _LIGHT_SIGMA),
+        skin=_average([s.face.skin for s in track.steps], track.steps, _SKIN_SIGMA),
         hands=tuple(hands),
         iris=_iris(track),
         rest=rest,
@@ -36,9 +36,11 @@ def _weights(steps: tuple[Step, ...], sigma: float) -> NDArray[np.float32]:
     return np.asarray(weight / weight.sum(), np.float32)
 
 
-def _average(values: list[Texture] | list[Mask], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+def _average(values: list[Texture] | list[Mask], steps: tuple[Step, ...], sigma: float) -> NDArray[np.float32]:
     total = np.zeros_like(values[0])
-    for value, weight in zip(values, weights, strict=True):
+    if not total.size:
+        return total  # no processor of the recipe asks for it
+    for value, weight in zip(values, _weights(steps, sigma), strict=True):
         if weight > 1e-3:
             total += value * weight
     return total

@@ -44,7 +44,7 @@ class Target:
     @property
     def size(self) -> float:
         """The longer side of the landmarks' box, pixels."""
-        return float(np.ptp(self.points[:VERTICES, :2], axis=0).max())
+        return float(np.ptp(np.ascontiguousarray(self.points[:VERTICES, :2].T), axis=1).max())
 
 
 @dataclass(frozen=True, slots=True)

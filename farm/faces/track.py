@@ -92,6 +92,8 @@ class Window:
         self._views: deque[FrameView] = deque()
         self._links: dict[int, dict[int, int]] = {}
         self._cuts: dict[int, bool] = {}
+        self._tails: dict[int, list[FaceView]] = {}
+        self._heads: dict[int, list[FaceView]] = {}
 
     def push(self, view: FrameView) -> None:
         if self._views:
@@ -101,6 +103,8 @@ class Window:
             gone = self._views.popleft().index
             self._links.pop(gone, None)
             self._cuts.pop(gone, None)
+            self._tails.pop(gone, None)
+            self._heads.pop(gone, None)
 
     def tracks(self, index: int) -> list[Track]:
         """The tracks of all faces of frame `index`, gaps filled, by the frames of its window alone."""
@@ -131,6 +135,8 @@ class Window:
         links = links_between(first.faces, second.faces) if not self._cuts[first.index] else {}
         self._links[first.index] = links
         continued = set(links.values())
+        self._tails[first.index] = [face for position, face in enumerate(first.faces) if position not in links]
+        self._heads[second.index] = [face for position, face in enumerate(second.faces) if position not in continued]
         for position, face in enumerate(second.faces):
             if position not in continued and face.embedding is None:
                 self._analyst.embed(second, face)
@@ -188,18 +194,23 @@ class Window:
 
     def _loose_ends(self, views: dict[int, FrameView], first: int, second: int) -> list[tuple[FaceView, FaceView]]:
         """Pairs of a track's last face in `first` and another's first face in `second` that look like one track."""
-        span = range(first, second)
-        if first not in views or second not in views or any(self._cuts.get(i, False) for i in span):
+        if first not in views or second not in views:
             return []
-        tails = [f for i, f in enumerate(views[first].faces) if i not in self._links.get(first, {})]
-        continued = set(self._links.get(second - 1, {}).values())
-        heads = [f for i, f in enumerate(views[second].faces) if i not in continued]
+        tails = self._tails.get(first, views[first].faces)
+        heads = self._heads.get(second, views[second].faces)
+        if not tails or not heads or any(self._cuts.get(i, False) for i in range(first, second)):
+            return []
         return [(tails[a], heads[b]) for a, b in links_between(tails, heads).items()]
 
 
 def is_cut(first: FrameView, second: FrameView) -> bool:
-    """Whether the scene changes between two neighbouring frames: their small grey copies differ all over."""
-    return float(np.median(np.abs(first.small - second.small))) > CUT
+    """Whether the scene changes between two neighbouring frames: their small grey copies differ all over.
+
+    It does where the median of the differences is over CUT; only where half of them are has it to be worked out.
+    """
+    apart = np.abs(first.small - second.small)
+    over, half = int(np.count_nonzero(apart > CUT)), apart.size / 2
+    return over > half if over != half else float(np.median(apart)) > CUT
 
 
 def links_between(first: list[FaceView], second: list[FaceView]) -> dict[int, int]:
@@ -233,9 +244,14 @@ def _backwards(links: dict[int, int]) -> dict[int, int]:
 
 
 def _worth(face: FaceView) -> float:
-    """How much an embedding of this face tells: less from the side and when the network is unsure."""
-    pose = head_pose(face.points)
-    return max(0.05, float(np.cos(np.radians(min(80.0, abs(pose.yaw)))))) * face.presence
+    """How much an embedding of this face tells: less from the side and when the network is unsure.
+
+    Kept with the face, for every frame of its window asks.
+    """
+    if face.worth is None:
+        pose = head_pose(face.points)
+        face.worth = max(0.05, float(np.cos(np.radians(min(80.0, abs(pose.yaw)))))) * face.presence
+    return face.worth
 
 
 def _smoothed(by_offset: dict[int, NDArray[np.float64]], half: int) -> NDArray[np.float64]:
@@ -243,8 +259,10 @@ def _smoothed(by_offset: dict[int, NDArray[np.float64]], half: int) -> NDArray[n
         half -= 1
     if half == 0:
         return by_offset[0].copy()
-    weights = _SLOW_WEIGHTS[half]
-    return np.asarray(sum(w * by_offset[o] for w, o in zip(weights, range(-half, half + 1), strict=True)))
+    total = np.zeros_like(by_offset[0])
+    for weight, offset in zip(_SLOW_WEIGHTS[half].tolist(), range(-half, half + 1), strict=True):
+        total += weight * by_offset[offset]
+    return total
 
 
 def _same(a: Hand, b: Hand) -> bool:

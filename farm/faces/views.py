@@ -58,6 +58,7 @@ class FaceView:
     starts: the embedding was made because no face of the frame before continues here.
     filled: the detector missed it; it was found between its neighbours in time.
     traits: what the face does, where the analyst was asked for it.
+    worth: how much its embedding tells, kept by whoever works it out.
     """
 
     box: NDArray[np.float64]
@@ -74,6 +75,7 @@ class FaceView:
     starts: bool = False
     filled: bool = False
     traits: Traits | None = None
+    worth: float | None = None
 
     @property
     def size(self) -> float:
@@ -288,8 +290,8 @@ def _region(frame: Frame, box: NDArray[np.float64]) -> tuple[Texture, NDArray[np
 
 def extent(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """The box x0, y0, x1, y1 of landmarks (478, >=2)."""
-    plane = points[:VERTICES, :2]
-    return np.concatenate([plane.min(axis=0), plane.max(axis=0)])
+    plane = np.ascontiguousarray(points[:VERTICES, :2].T)
+    return np.concatenate([plane.min(axis=1), plane.max(axis=1)])
 
 
 def _drop_doubles(faces: list[FaceView]) -> None:

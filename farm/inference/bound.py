@@ -54,7 +54,7 @@ class BoundNetwork:
         self.inputs = [_port(value, batch) for value in session.get_inputs()]
         self.outputs = [_port(value, batch) for value in session.get_outputs()]
         self._session = session
-        self._binding = session.io_binding() if provider != ep.CPU else None
+        self._bindings: dict[int | None, tuple[tuple[int, ...], Any]] = {}
         self._options: dict[int | None, Any] = {}
 
     def buffers(self, allocate: Allocate) -> dict[str, Any]:
@@ -70,18 +70,28 @@ class BoundNetwork:
         InfrastructureError.
         """
         try:
-            if self._binding is None:
+            if self.provider == ep.CPU:
                 made = self._session.run([p.name for p in self.outputs], {p.name: arrays[p.name] for p in self.inputs})
                 for port, value in zip(self.outputs, made, strict=True):
                     arrays[port.name][...] = value
                 return
-            for port in self.inputs:
-                self._binding.bind_input(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
-            for port in self.outputs:
-                self._binding.bind_output(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
-            self._session.run_with_iobinding(self._binding, self._told(graph))
+            self._session.run_with_iobinding(self._bound(arrays, graph), self._told(graph))
         except Exception as error:
             raise device_error(error, f"model {self.name}") from error
+
+    def _bound(self, arrays: Mapping[str, Any], graph: int | None) -> Any:
+        """The binding to just these arrays; bound anew only where they are others than the graph's last time."""
+        places = tuple(arrays[port.name].data.ptr for port in (*self.inputs, *self.outputs))
+        known = self._bindings.get(graph)
+        if known is not None and known[0] == places:
+            return known[1]
+        binding = self._session.io_binding()
+        for port in self.inputs:
+            binding.bind_input(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
+        for port in self.outputs:
+            binding.bind_output(port.name, "cuda", 0, port.dtype, port.shape, arrays[port.name].data.ptr)
+        self._bindings[graph] = (places, binding)
+        return binding
 
     def _told(self, graph: int | None) -> Any:
         """Run options; made once for each graph."""

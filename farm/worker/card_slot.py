@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from time import perf_counter
@@ -11,10 +11,12 @@ from time import perf_counter
 import structlog
 
 from farm.errors import OutOfMemoryError
-from farm.faces.cuda.networks import CARD, TWIN, CardNetworks, Device
+from farm.faces.cuda.networks import CARD, TWIN, CardNetworks, Device, Sight, Stage, Weights
 from farm.faces.cuda.painter import step_settings
+from farm.faces.cuda.swap import SwapSettings
 from farm.faces.neural_settings import NeuralSwapSettings
 from farm.inference import providers as ep
+from farm.inference.buckets import ready
 from farm.inference.opening import runtime
 from farm.inference.session import Models
 from farm.media import nvdec
@@ -26,7 +28,6 @@ from farm.worker.plan_slots import BATCHES, GUESS, PLANS, PlanBook, SlotPlan, sh
 
 log = structlog.get_logger(__name__)
 
-Open = Callable[[int], CardNetworks]
 _TWIN_BATCH = 8
 _FAST_ENOUGH = 0.95
 _TIMED_RUNS = 8
@@ -35,13 +36,15 @@ _TIMED_RUNS = 8
 class CardSlot:
     """The card of this process, or the twin that stands for it; `missing` says why there is neither.
 
-    Networks stay open from chunk to chunk of one recipe. Nothing touches the card before `claim`.
+    Networks stay open from chunk to chunk of one recipe, those that look from recipe to recipe. Nothing touches the
+    card before `claim`.
     """
 
     def __init__(self, settings: Settings, book: PlanBook, *, card: Card | None = None, missing: str = "") -> None:
         self._settings, self._book, self.card, self.missing = settings, book, card, missing
         self._twin = settings.back_end == TWIN
         self._held: tuple[str, CardNetworks] | None = None
+        self._sight: Sight | None = None
 
     @classmethod
     def here(cls, settings: Settings) -> CardSlot:
@@ -69,13 +72,20 @@ class CardSlot:
         digest = recipe.digest()
         if self._held is not None and self._held[0] == digest:
             return self._held[1]
-        self.close()
-        make = self._maker(recipe, models)
+        self._let_go()
+        (spec,) = recipe.processors
+        asked = NeuralSwapSettings.model_validate(spec.settings)
+        side = models.catalogue.spec(spec.model).input("target").size
+        told = (spec.model, asked.precision, step_settings(asked, side))
+
+        def make(batch: int) -> CardNetworks:
+            return self._opened(batch, models, *told)
+
         if self.card is None:
             made = make(_TWIN_BATCH)
         else:
             if self._book.get(self.card, digest) is None:
-                self._measure(self.card, digest, make)
+                self._measure(self.card, digest, models, spec.model, asked.precision)
             made, _ = fitted(make, self.card, digest, GUESS, self._book)
         self._held = (digest, made)
         return made
@@ -111,39 +121,62 @@ class CardSlot:
         return used
 
     def close(self) -> None:
+        self._let_go()
+        if self._sight is not None:
+            self._sight.close()
+            self._sight = None
+
+    def _let_go(self) -> None:
+        """Close what is of one recipe alone."""
         if self._held is not None:
             self._held[1].close()
             self._held = None
 
-    def _maker(self, recipe: Recipe, models: Models) -> Open:
-        (spec,) = recipe.processors
-        settings = NeuralSwapSettings.model_validate(spec.settings)
-        side = models.catalogue.spec(spec.model).input("target").size
-        providers = self._settings.providers or ("auto",)
-        device = Device(TWIN, threads=self._settings.threads or 1) if self._twin else Device.card(providers)
+    def _device(self) -> Device:
+        if self._twin:
+            return Device(TWIN, threads=self._settings.threads or 1)
+        return Device.card(self._settings.providers or ("auto",))
 
-        def make(batch: int) -> CardNetworks:
-            return CardNetworks(device, models, spec.model, settings.precision, batch, step_settings(settings, side))
+    def _opened(
+        self, batch: int, models: Models, model: str, precision: str | None, settings: SwapSettings
+    ) -> CardNetworks:
+        """The swapper beside the eyes, which stay open from recipe to recipe of one batch size."""
+        device = self._device()
+        if self._sight is not None and self._sight.batch != batch:
+            self._sight.close()
+            self._sight = None
+        if self._sight is None:
+            self._sight = Sight(device, models, batch)
+        return CardNetworks(device, models, model, precision, batch, settings, sight=self._sight)
 
-        return make
-
-    def _measure(self, card: Card, digest: str, make: Open) -> None:
+    def _measure(self, card: Card, digest: str, models: Models, model: str, precision: str | None) -> None:
         """Time the swapper at each batch that fits, once for this card and recipe, and keep the choice."""
-        rates: dict[int, float] = {}
-        for batch in BATCHES:
-            try:
-                networks = make(batch)
-            except OutOfMemoryError:
-                continue
-            try:
-                rates[batch] = _rate(networks)
-            finally:
-                networks.close()
+        rates = swapper_rates(self._device(), models, model, precision)
         if rates:
             batch = fast_enough(rates)
             why = f"measured: {', '.join(f'{size}: {rate:.0f}/s' for size, rate in sorted(rates.items()))}"
             self._book.put(card, digest, SlotPlan(1, batch, GUESS.at(batch), why))
             log.info("batch chosen", card=card.name, batch=batch, why=why)
+
+
+def swapper_rates(device: Device, models: Weights, model: str, precision: str | None) -> dict[int, float]:
+    """Faces a second of the swapper at each batch for which the device has room, nothing else open."""
+    rates: dict[int, float] = {}
+    for batch in BATCHES:
+        stage = Stage(device, models, name="measure")
+        try:
+            buckets = stage.network(model, (batch,), batch, precision=precision).buckets
+            ready([buckets])
+            start = perf_counter()
+            for _ in range(_TIMED_RUNS):
+                buckets.run(batch)
+            stage.kernels.wait()
+            rates[batch] = _TIMED_RUNS * batch / (perf_counter() - start)
+        except OutOfMemoryError:
+            continue
+        finally:
+            stage.close()
+    return rates
 
 
 def fast_enough(rates: Mapping[int, float]) -> int:
@@ -166,15 +199,3 @@ def _missing(card: Card | None) -> str:
     if ep.CUDA not in runtime().get_available_providers():
         return "this build of ONNX Runtime has no CUDA provider (facefarm[gpu])"
     return ""
-
-
-def _rate(networks: CardNetworks) -> float:
-    """Faces a second of the swapper at a full batch."""
-    buckets = networks.swapper.buckets
-    buckets.run(networks.batch)
-    networks.kernels.wait()
-    start = perf_counter()
-    for _ in range(_TIMED_RUNS):
-        buckets.run(networks.batch)
-    networks.kernels.wait()
-    return _TIMED_RUNS * networks.batch / (perf_counter() - start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.unit.gpu.test_twins import ODD, PLAIN, TURN
 
 pytestmark = pytest.mark.gpu
 CHUNKS = 200
+COUNT = 48
 GROWTH_MIB = 64
 
 
@@ -47,7 +49,7 @@ def plate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stream: Any = container.add_stream("libx264", rate=24)
         stream.width, stream.height, stream.pix_fmt = 320, 192, "yuv420p"
         stream.options = {"x264-params": "keyint=12:min-keyint=12:scenecut=0"}
-        for index in range(48):
+        for index in range(COUNT):
             picture = np.kron(random.integers(0, 256, (12, 20, 3)), np.ones((16, 16, 1))).astype(np.uint8)
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p")
             frame.pts, frame.time_base = index, Fraction(1, 24)
@@ -92,26 +94,41 @@ def test_paste_keeps_what_the_mask_does_not_touch(card: Any, depth: int) -> None
     np.testing.assert_array_equal(made[untouched], frames[untouched])
 
 
-@pytest.mark.parametrize("decoder", [nvdec.NVDEC, nvdec.CPU])
-def test_decoded_frames_reach_the_card_bit_for_bit(card: Any, plate: Path, decoder: str) -> None:
-    from farm.faces.cuda.lane import BatchPool, lane
+def decoded(path: Path) -> Iterator[Any]:
+    """Pictures that the card's decoder leaves on the card."""
+    with av.open(str(path), hwaccel=nvdec.card_decoder()) as container:
+        yield from container.decode(video=0)
 
-    if decoder == nvdec.NVDEC and nvdec.choose_decoder(plate, sample_format="yuv420p").name != nvdec.NVDEC:
-        pytest.skip("this card's decoder does not read the plate")
+
+def test_decoded_pictures_are_taken_and_fetched_bit_for_bit(card: Any, plate: Path) -> None:
     place = surface(320, 192)
-    pool = BatchPool(card, place, 16, 4)
-    got, pts = [], []
-    for batch in lane(plate, decoder, pool):
-        batch.ready.synchronize()
-        got.append(batch.array.get()[: len(batch)])
-        pts += batch.pts
-        pool.give_back(batch)
-    told = [
-        np.concatenate([np.frombuffer(p, np.uint8).reshape(p.height, p.line_size)[:, :320] for p in picture.planes])
-        for picture in nvdec.pictures(plate, nvdec.CPU)
-    ]
-    assert pts == sorted(pts)
-    np.testing.assert_array_equal(np.concatenate(got), np.stack(told))
+    batch = card.empty((COUNT, place.rows, place.width), place.dtype)
+    for index, picture in enumerate(decoded(plate)):
+        card.take(picture, place, batch[index])
+    card.after(card.mark())
+    made = card.planes(batch, place)
+    with av.open(str(plate)) as container:
+        told = [np.concatenate([np.frombuffer(p, np.uint8) for p in _tight(f)]) for f in container.decode(video=0)]
+    np.testing.assert_array_equal(made.reshape(COUNT, -1), np.stack(told))
+
+
+def _tight(picture: Any) -> list[bytes]:
+    return [np.ascontiguousarray(np.from_dlpack(plane)).tobytes() for plane in picture.planes]
+
+
+@pytest.mark.parametrize("depth", [8, 10])
+def test_planes_are_the_twin_s_and_their_memory_is_used_again(card: Any, depth: int) -> None:
+    place = surface(depth=depth)
+    frames = noise(place, 3)
+    given = card.empty(frames.shape, frames.dtype)
+    card.upload(frames, given)
+    made = card.planes(given, place)
+    np.testing.assert_array_equal(made, NumpyKernels().planes(frames, place))
+    where = made.ctypes.data
+    kept = made[1:]
+    assert card.planes(given, place).ctypes.data != where
+    del made, kept
+    assert where in [card.planes(given, place).ctypes.data for _ in range(2)]
 
 
 def test_a_recorded_network_gives_what_a_plain_one_gives(card: Any) -> None:
@@ -133,14 +150,12 @@ def test_a_recorded_network_gives_what_a_plain_one_gives(card: Any) -> None:
 def test_memory_is_flat_over_many_chunks(card: Any, plate: Path) -> None:
     import cupy
 
-    from farm.faces.cuda.lane import BatchPool, lane
-
-    pool = BatchPool(card, surface(320, 192), 16, 4)
+    place = surface(320, 192)
+    batch = card.empty((COUNT, place.rows, place.width), place.dtype)
     free = []
     for _ in range(CHUNKS):
-        pool.start()
-        for batch in lane(plate, nvdec.NVDEC, pool):
-            batch.ready.synchronize()
-            pool.give_back(batch)
+        for index, picture in enumerate(decoded(plate)):
+            card.take(picture, place, batch[index])
+        card.wait()
         free.append(cupy.cuda.runtime.memGetInfo()[0] >> 20)
     assert free[10] - free[-1] <= GROWTH_MIB

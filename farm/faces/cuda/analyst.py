@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.cuda.backend import Array
+from farm.faces.cuda.backend import Array, Later
 from farm.faces.cuda.crop import Packing, crop_plan
 from farm.faces.cuda.look import CADENCE, Looker
-from farm.faces.cuda.networks import CardNetworks, Opened
+from farm.faces.cuda.networks import CardNetworks, Eye, Opened
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.seen import five_of
 from farm.faces.cuda.surface import Surface
 from farm.faces.detect import Detection
 from farm.faces.embed import unit
-from farm.faces.geometry import ARCFACE_112, invert
-from farm.faces.hands import PALM_LOGIT, palm_crop
+from farm.faces.geometry import ARCFACE_112, Affine, invert
+from farm.faces.hands import hand_crops, hand_seen, palm_crop, unlike
 from farm.faces.landmarks import Landmarks
 from farm.faces.network import Networks
 from farm.faces.sharpness import sharpness
@@ -51,12 +53,13 @@ class CardBatch:
     Attributes
     ----------
     array: (batch + 1, rows, width). heads: the frames without their samples. peek: whether the plate's next frame lies
-    behind them in `array`.
+    behind them in `array`. ready: a mark (see `Kernels`) after which the samples are there.
     """
 
     array: Array
     heads: list[Frame]
     peek: bool = False
+    ready: Any = None
 
     def __len__(self) -> int:
         return len(self.heads)
@@ -71,7 +74,7 @@ class CardView(FrameView):
 
 
 class CardAnalyst(CloseUp):
-    """Makes the views of a batch. What it says of a frame is a pure function of that frame and of those between the
+    """Makes the views of batches. What it says of a frame is a pure function of that frame and of those between the
     multiples of CADENCE on its two sides.
     """
 
@@ -86,21 +89,28 @@ class CardAnalyst(CloseUp):
         cadence: int = CADENCE,
     ) -> None:
         super().__init__(models, facts, hands=hands)
-        self._networks, self._kernels, self._surface = networks, networks.kernels, surface
-        self._wants_hands = hands
-        level, rough, eye = networks.landmarker, networks.rough, networks.detector
-        self._looker = Looker(
-            self._kernels,
-            surface,
-            (eye.buckets, eye.spec),
-            (level.buckets, level.spec),
-            rough=rough.buckets,
-            cadence=cadence,
-        )
+        self._surface, self._wants_hands = surface, hands
+        self._aside, self._alone = networks.aside.kernels, Lock()
+        self._lookers = [
+            (
+                eye,
+                Looker(
+                    eye.kernels,
+                    surface,
+                    (eye.detector.buckets, eye.detector.spec),
+                    (eye.landmarker.buckets, eye.landmarker.spec),
+                    rough=eye.rough.buckets,
+                    cadence=cadence,
+                ),
+            )
+            for eye in networks.eyes
+        ]
 
-    def look(self, batch: CardBatch) -> list[FrameView]:
-        """One view a frame, in order; they show the samples until the batch is painted."""
-        found = self._looker.look(batch.array, len(batch), first=batch.heads[0].index, peek=batch.peek)
+    def look(self, batch: CardBatch, turn: int = 0) -> list[FrameView]:
+        """One view a frame, in order; they show the samples until the batch is painted. In the home of eye `turn`."""
+        eye, looker = self._lookers[turn]
+        eye.kernels.after(batch.ready)
+        found = looker.look(batch.array, len(batch), first=batch.heads[0].index, peek=batch.peek)
         views: list[FrameView] = [
             CardView(head, found.small[place], [], partial(self._shown, batch, place))
             for place, head in enumerate(batch.heads)
@@ -114,14 +124,18 @@ class CardAnalyst(CloseUp):
             views[int(found.frame_of[row])].faces.append(face)
         for view in views:
             settle(view.faces)
-        self._embed_all(batch, views)
+        embedded = self._ask_embeddings(eye, batch, views)
         if self._wants_hands:
-            self._find_all_hands(batch, views)
+            self._find_all_hands(eye, batch, views)
+        for tell in embedded:
+            tell()
         return views
 
     def fetched(self, batch: CardBatch, place: int) -> Frame:
-        """A frame with its samples, as they are now."""
-        return self._surface.unpack(self._kernels.download(batch.array[place]), batch.heads[place])
+        """A frame with its samples, as they are now; for any thread."""
+        with self._alone:
+            picture = self._aside.download(batch.array[place])
+        return self._surface.unpack(picture, batch.heads[place])
 
     def _shown(self, batch: CardBatch, place: int) -> Shown:
         preview, affine = upright_preview(self.fetched(batch, place), self._facts, PREVIEW)
@@ -132,48 +146,77 @@ class CardAnalyst(CloseUp):
         score = found.score if found else 0.0
         return FaceView(extent(points), points, score, marks.presence, _NO_TEXTURE, _NO_SKIN, None)
 
-    def _embed_all(self, batch: CardBatch, views: list[FrameView]) -> None:
-        network = self._networks.embedder
+    def _ask_embeddings(self, eye: Eye, batch: CardBatch, views: list[FrameView]) -> list[Callable[[], None]]:
+        """Embed every few frames' faces, and those in crowds; what is given back writes it down when it is there."""
+        network = eye.embedder
         wanted = [
             (place, face)
             for place, view in enumerate(views)
             for face in view.faces
             if view.index % EMBED_EVERY == 0 or face.crowded
         ]
+        asked: list[Callable[[], None]] = []
         for some in _parts(wanted, network.buckets.capacity):
             five = five_of(np.stack([face.points for _, face in some]))
-            self._cut(batch, some, similarities(ARCFACE_112, five), network)
-            crops = self._kernels.download(network.buckets.arrays[network.spec.inputs[0].in_graph][: len(some)])
+            self._cut(eye, batch, [place for place, _ in some], similarities(ARCFACE_112, five), network)
+            crops = eye.kernels.later(network.buckets.arrays[network.spec.inputs[0].in_graph][: len(some)])
             network.buckets.run(len(some))
-            vectors = self._kernels.download(network.buckets.arrays[network.spec.outputs[0].in_graph][: len(some)])
-            for (_, face), vector, crop in zip(some, vectors, crops, strict=True):
-                face.embedding = unit(vector.reshape(-1))
-                grey = cv2.cvtColor(np.ascontiguousarray(crop.transpose(1, 2, 0), np.float32), cv2.COLOR_RGB2GRAY)
-                face.sharpness = sharpness(np.asarray(grey, np.float32), face.size)
+            vectors = eye.kernels.later(network.buckets.arrays[network.spec.outputs[0].in_graph][: len(some)])
+            asked.append(partial(_embedded, [face for _, face in some], crops, vectors))
+        return asked
 
-    def _find_all_hands(self, batch: CardBatch, views: list[FrameView]) -> None:
-        """Ask for palms on the card; only where there may be one is the frame looked at closely."""
-        network = self._networks.palms
+    def _find_all_hands(self, eye: Eye, batch: CardBatch, views: list[FrameView]) -> None:
+        """Hands near the faces of every few frames: palms first, then, where there may be one, the hand itself."""
         wanted = [
             (place, face) for place, view in enumerate(views) for face in view.faces if view.index % HANDS_EVERY == 0
         ]
-        for some in _parts(wanted, network.buckets.capacity):
-            maps = np.stack([invert(palm_crop(face.points)) for _, face in some])
-            self._cut(batch, some, maps, network)
-            network.buckets.run(len(some))
-            logits = self._kernels.download(network.buckets.arrays[network.spec.outputs[1].in_graph][: len(some)])
-            for (place, face), logit in zip(some, logits, strict=True):
-                if logit.max() >= PALM_LOGIT:
-                    self.find_hands(views[place], face)
+        crops = [palm_crop(face.points) for _, face in wanted]
+        answers = self._answers(eye, batch, [place for place, _ in wanted], crops, eye.palms)
+        near = [
+            (place, face, square)
+            for (place, face), crop, (rows, logits) in zip(wanted, crops, answers, strict=True)
+            for square in hand_crops(logits, rows, crop)
+        ]
+        squares = [square for _, _, square in near]
+        answers = self._answers(eye, batch, [place for place, _, _ in near], squares, eye.hands)
+        for (_, face, square), (points, score, *_) in zip(near, answers, strict=True):
+            hand = hand_seen(score, points, square)
+            face.hands = unlike([*face.hands, *([hand] if hand is not None else [])])
+
+    def _answers(
+        self, eye: Eye, batch: CardBatch, places: list[int], crops: list[Affine], network: Opened
+    ) -> list[tuple[NDArray[Any], ...]]:
+        """The network's outputs, in the order of its contract, for each of the crops (maps from frame to crop)."""
+        arrays, room = network.buckets.arrays, network.buckets.capacity
+        asked = []
+        for start in range(0, len(crops), room):
+            some = np.s_[start : start + room]
+            maps = np.stack([invert(crop) for crop in crops[some]])
+            self._cut(eye, batch, places[some], maps, network)
+            network.buckets.run(len(maps))
+            asked.append([eye.kernels.later(arrays[port.in_graph][: len(maps)]) for port in network.spec.outputs])
+        return [row for told in asked for row in zip(*(output() for output in told), strict=True)]
 
     def _cut(
-        self, batch: CardBatch, faces: list[tuple[int, FaceView]], to_frame: NDArray[np.float64], network: Opened
+        self,
+        eye: Eye,
+        batch: CardBatch,
+        places: list[int],
+        to_frame: NDArray[np.float64],
+        network: Opened,
     ) -> None:
         tensor = network.spec.inputs[0]
         target, packing = network.buckets.arrays[tensor.in_graph], Packing.of(tensor)
         side = int(target.shape[1] if packing.interleaved else target.shape[2])
-        plan = crop_plan(np.array([place for place, _ in faces]), to_frame)
-        self._kernels.crop(batch.array, self._surface, plan, packing, target, side=side)
+        plan = crop_plan(np.array(places), to_frame)
+        eye.kernels.crop(batch.array, self._surface, plan, packing, target, side=side)
+
+
+def _embedded(faces: list[FaceView], crops: Later, vectors: Later) -> None:
+    for face, vector, crop in zip(faces, vectors(), crops(), strict=True):
+        face.embedding = unit(vector.reshape(-1))
+        grey = cv2.cvtColor(np.ascontiguousarray(crop.transpose(1, 2, 0), np.float32), cv2.COLOR_RGB2GRAY)
+        face.sharpness = sharpness(np.asarray(grey, np.float32), face.size)
 
 
 def head_of(frame: Frame) -> Frame:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.cuda import colour, crop, overlay, paste, yunet
+from farm.faces.cuda import colour, crop, overlay, paste, planar, yunet
 from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
@@ -18,11 +19,15 @@ from farm.media import nvdec
 Array = Any
 """A NumPy or a CuPy array, as the back end makes them."""
 
+Later = Callable[[], NDArray[Any]]
+"""What was asked for: waits until it is there; to be called once."""
+
 
 class Kernels(Protocol):
     """One stage's device: what is called here is done in order, and may still be going on when a call returns.
 
-    Only `faces` and `download` wait. Arrays are the back end's own; plans and tables lie on the host.
+    Only `faces`, `download`, `planes` and `wait` wait. Arrays are the back end's own; plans and tables lie on the host.
+    One thread at a time may use it; others ask through `mark` and `after`.
     """
 
     stream: int | None
@@ -34,6 +39,22 @@ class Kernels(Protocol):
         ...
 
     def download(self, array: Array) -> NDArray[Any]: ...
+
+    def later(self, array: Array) -> Later:
+        """Ask for a copy of `array` as it is when all that was called before is done."""
+        ...
+
+    def planes(self, frames: Array, surface: Surface) -> NDArray[Any]:
+        """All of `frames` as `planar.planar` stores them, in memory that is used again when no view of it is left."""
+        ...
+
+    def mark(self) -> Any:
+        """A sign, for `after` of others, that all that was called so far is done."""
+        ...
+
+    def after(self, mark: Any) -> None:
+        """What is called from now on begins after `mark`."""
+        ...
 
     def take(self, picture: Any, surface: Surface, into: Array) -> None:
         """Copy a picture that a card decoded into one frame (rows, width) of a batch."""
@@ -112,10 +133,26 @@ class NumpyKernels:
     def download(self, array: Array) -> NDArray[Any]:
         return np.array(array)
 
+    def later(self, array: Array) -> Later:
+        made: NDArray[Any] = np.array(array)
+        return lambda: made
+
+    def planes(self, frames: Array, surface: Surface) -> NDArray[Any]:
+        made: NDArray[Any] = np.empty_like(frames)
+        planar.planar(frames, surface, made)
+        return made
+
+    def mark(self) -> Any:
+        return None
+
+    def after(self, mark: Any) -> None:
+        """Whatever was called is done."""
+
     def take(self, picture: Any, surface: Surface, into: Array) -> None:
-        luma, chroma = (np.from_dlpack(plane) for plane in nvdec.device_planes(picture))
-        into[: surface.height] = luma
-        into[surface.height :] = chroma.reshape(surface.height // 2, surface.width)
+        height, width = surface.height, into.shape[1] * into.itemsize
+        for rows, (address, pitch) in zip((into[:height], into[height:]), nvdec.device_rows(picture), strict=True):
+            held = memoryview((ctypes.c_uint8 * (pitch * len(rows))).from_address(address))
+            rows.view(np.uint8)[...] = np.frombuffer(held, np.uint8).reshape(len(rows), pitch)[:, :width]
 
     def crop(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.cuda import colour, yunet
-from farm.faces.cuda.backend import Array
+from farm.faces.cuda.backend import Array, Later
 from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
+from farm.faces.cuda.pinned import PinnedPool
 from farm.faces.cuda.surface import Floats, Surface
 from farm.media import nvdec
 
@@ -60,6 +61,11 @@ def surface_kernel(source: str, surface: Surface, dtype: Any, function: str = ""
     return _kernel(source, function or source, defines, True)
 
 
+def _event() -> Any:
+    """An event on which threads wait asleep."""
+    return cupy().cuda.Event(block=True, disable_timing=True)
+
+
 class Staging:
     """Small tables on their way to the card: pinned memory and device memory in turn, reused when the card is done."""
 
@@ -68,8 +74,7 @@ class Staging:
         self._stream = stream
         self.size = size
         self._turns: deque[tuple[Any, Any, Any]] = deque(
-            (cp.cuda.alloc_pinned_memory(size), cp.cuda.alloc(size), cp.cuda.Event(block=True, disable_timing=True))
-            for _ in range(turns)
+            (cp.cuda.alloc_pinned_memory(size), cp.cuda.alloc(size), _event()) for _ in range(turns)
         )
 
     def put(self, *tables: NDArray[Any]) -> list[Any]:
@@ -101,15 +106,24 @@ class CudaKernels:
         self._cp = cupy()
         self.handle = self._cp.cuda.Stream(non_blocking=True, priority=-1 if urgent else 0)
         self.stream: int | None = self.handle.ptr
-        self._staging = Staging(self.handle)
         self._tables: dict[bytes, Array] = {}
         self._scratch: dict[tuple[Any, ...], Array] = {}
-        self._event = self._cp.cuda.Event(block=True, disable_timing=True)
+        self._most: dict[tuple[int, ...], int] = {}
+        self._pinned = PinnedPool(self._cp.cuda.alloc_pinned_memory)
+        self._event = _event()
+        self._events: deque[Any] = deque()
         self._taken: deque[tuple[Any, Any]] = deque()
+
+    @cached_property
+    def _staging(self) -> Staging:
+        return Staging(self.handle)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         with self.handle:
-            return self._cp.zeros(shape, dtype)
+            made = self._cp.zeros(shape, dtype)
+        # Others may write to it before this stream comes to clear it.
+        self.wait()
+        return made
 
     def upload(self, host: NDArray[Any], into: Array) -> None:
         if host.nbytes > self._staging.size:
@@ -120,35 +134,85 @@ class CudaKernels:
         self._staging.used()
 
     def _upload_large(self, host: NDArray[Any], into: Array) -> None:
-        pinned = self._pinned(host.nbytes)
-        # The pinned memory is shared with `download`, which waits for its own copies.
-        self.wait()
+        pinned = self._pinned.take(host.nbytes)
         np.frombuffer(pinned, host.dtype, host.size).reshape(host.shape)[...] = host
         into[: len(host)].data.copy_from_host_async(ctypes.c_void_p(pinned.ptr), host.nbytes, self.handle)
+        self.wait()
+        self._pinned.give(pinned, host.nbytes)
 
     def download(self, array: Array) -> NDArray[Any]:
-        pinned = self._pinned(array.nbytes)
-        host: NDArray[Any] = np.frombuffer(pinned, array.dtype, array.size).reshape(array.shape)
-        array.data.copy_to_host_async(ctypes.c_void_p(pinned.ptr), array.nbytes, self.handle)
+        return self.later(array)()
+
+    def later(self, array: Array) -> Later:
+        size, dtype, shape = array.nbytes, array.dtype, array.shape
+        pinned, copied = self._pinned.take(size), self._free_event()
+        array.data.copy_to_host_async(ctypes.c_void_p(pinned.ptr), size, self.handle)
+        copied.record(self.handle)
+
+        def read() -> NDArray[Any]:
+            copied.synchronize()
+            host: NDArray[Any] = np.frombuffer(pinned, np.uint8, size).view(dtype).reshape(shape).copy()
+            self._pinned.give(pinned, size)
+            self._events.append(copied)
+            return host
+
+        return read
+
+    def planes(self, frames: Array, surface: Surface) -> NDArray[Any]:
+        # Memory for the largest range so far, so that shorter ones take none of their own.
+        count, rest = len(frames), frames.shape[1:]
+        self._most[rest] = max(count, self._most.get(rest, 0))
+        shape = (self._most[rest], *rest)
+        out = self._buffer("planar", shape, frames.dtype)[:count]
+        self._launch(
+            surface_kernel("planar", surface, np.float32),
+            surface.width * surface.height // 4,
+            (frames, *_size(surface), np.int32(count), out),
+            deep=count,
+        )
+        host, address = self._pinned.array(shape, frames.dtype)
+        out.data.copy_to_host_async(ctypes.c_void_p(address), out.nbytes, self.handle)
         self.wait()
-        return host.copy()
+        return host[:count]
+
+    def mark(self) -> Any:
+        if self._taken:
+            # Copies of pictures go on FFmpeg's stream; the last one's event says that all are done.
+            self.handle.wait_event(self._taken[-1][1])
+        event = _event()
+        event.record(self.handle)
+        return event
+
+    def after(self, mark: Any) -> None:
+        self.handle.wait_event(mark)
 
     def take(self, picture: Any, surface: Surface, into: Array) -> None:
         # On the stream on which FFmpeg works, so that it comes after the picture is there.
         source = self._cp.cuda.Stream.null
+        copied = self._free_event()
         if len(self._taken) == _TAKEN:
-            self._taken.popleft()[1].synchronize()
+            _, before = self._taken.popleft()
+            before.synchronize()
+            self._events.append(before)
         width, height = surface.width * into.itemsize, surface.height
-        luma, chroma = (self._cp.from_dlpack(plane) for plane in nvdec.device_planes(picture))
-        copy_rows(into.data.ptr, width, luma, height, source)
-        copy_rows(into.data.ptr + height * width, width, chroma, height // 2, source)
-        copied = self._cp.cuda.Event(block=True, disable_timing=True)
+        luma, chroma = nvdec.device_rows(picture)
+        copy_rows(into.data.ptr, width, *luma, height, source)
+        copy_rows(into.data.ptr + height * width, width, *chroma, height // 2, source)
         copied.record(source)
-        self.handle.wait_event(copied)
         self._taken.append((picture, copied))
 
+    def _free_event(self) -> Any:
+        try:
+            return self._events.pop()
+        except IndexError:
+            return _event()
+
     def wait(self) -> None:
-        """Until the card has done all that was asked, asleep."""
+        """Until the card has done all that was asked, asleep. Pictures that were taken are let go."""
+        while self._taken:
+            _, copied = self._taken.popleft()
+            copied.synchronize()
+            self._events.append(copied)
         self._event.record(self.handle)
         self._event.synchronize()
 
@@ -311,18 +375,11 @@ class CudaKernels:
             self._scratch[key] = self.empty(shape, dtype)
         return self._scratch[key]
 
-    def _pinned(self, size: int) -> Any:
-        key = ("pinned", size)
-        if key not in self._scratch:
-            self._scratch[key] = self._cp.cuda.alloc_pinned_memory(size)
-        return self._scratch[key]
 
-
-def copy_rows(target: int, width: int, plane: Array, rows: int, stream: Any) -> None:
-    """Rows of `width` bytes from a pitched plane to the address `target`, closely packed."""
+def copy_rows(target: int, width: int, source: int, pitch: int, rows: int, stream: Any) -> None:
+    """Rows of `width` bytes from the device address `source`, `pitch` bytes apart, to `target`, closely packed."""
     runtime = cupy().cuda.runtime
-    kind = runtime.memcpyDeviceToDevice
-    runtime.memcpy2DAsync(target, width, plane.data.ptr, plane.strides[0], width, rows, kind, stream.ptr)
+    runtime.memcpy2DAsync(target, width, source, pitch, width, rows, runtime.memcpyDeviceToDevice, stream.ptr)
 
 
 def _size(surface: Surface) -> tuple[np.int32, np.int32]:

@@ -1,4 +1,4 @@
-"""Faces and their landmarks in a batch of frames: few detector passes, landmark passes over full batches, short waits.
+"""Faces and their landmarks in a batch of frames: few detector passes, landmark passes over full batches, few waits.
 
 The detector and the first landmark pass look at every `CADENCE`-th frame of the plate. Where neighbouring ones show the
 same faces near the same places without a cut between them, the frames between start their landmarks from points in a
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.cuda.backend import Array, Kernels
+from farm.faces.cuda.backend import Array, Kernels, Later
 from farm.faces.cuda.crop import Letterbox, Packing, crop_plan
 from farm.faces.cuda.places import first_crops, moved_far, next_crops, placed
 from farm.faces.cuda.seen import Found, Seen, broken_spans, key_frames, sure
@@ -76,9 +76,10 @@ class Looker:
 
         peek: one frame more lies behind them, the plate's next, which the last ones may need to look at.
         """
-        small = self._small(frames, count + peek)
+        grey = self._small(frames, count + peek)
         keys = key_frames(first, count, peek, self._cadence)
         seen = self._detected(frames, keys)
+        small = np.asarray(grey()[:, : SMALL[1], : SMALL[0]] @ _LUMA, np.float32)
         if len(keys) < count + peek:
             line, broken = broken_spans(seen, keys, small)
             seen = Seen.joined([seen, line, self._detected(frames, broken)])
@@ -101,15 +102,14 @@ class Looker:
             points[off], presence[off] = self._landmarks(self._landmarker, frames, seen.frame_of[off], crops)
         return Found(seen.frame_of, seen.score, seen.box, points, presence, seen.missed, small)
 
-    def _small(self, frames: Array, count: int) -> Floats:
-        """Grey copies (count, 36, 64), 0..1, for cuts."""
+    def _small(self, frames: Array, count: int) -> Later:
+        """Copies (count, 64, 64, 3), of which SMALL is filled, for the grey ones in which cuts are looked for."""
         if self._grey is None or len(self._grey) < len(frames):
             self._grey = self._kernels.empty((len(frames), _GREY_SIDE, _GREY_SIDE, 3), np.float32)
-        box, columns, rows = self._grey_box, *SMALL
-        plan = box.plan(np.arange(count))
-        self._kernels.crop(frames, self._surface, plan, _GREY, self._grey, side=_GREY_SIDE, filled=box.filled)
-        rgb = self._kernels.download(self._grey[:count])[:, :rows, :columns]
-        return np.asarray(rgb @ _LUMA, np.float32)
+        plan = self._grey_box.plan(np.arange(count))
+        filled = self._grey_box.filled
+        self._kernels.crop(frames, self._surface, plan, _GREY, self._grey, side=_GREY_SIDE, filled=filled)
+        return self._kernels.later(self._grey[:count])
 
     def _detected(self, frames: Array, places: NDArray[np.int64]) -> Seen:
         """Faces of the frames at `places`, largest first, with their rough landmarks.
@@ -147,14 +147,21 @@ class Looker:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Points (n, 478, 3) in frame pixels and presence (n,)."""
         room, arrays = network.capacity, network.arrays
-        points, logits = [np.zeros((0, COUNT, 3))], [np.zeros(0)]
+        asked: list[tuple[Later, Later]] = []
         for start in range(0, len(frame_of), room):
             some = np.s_[start : start + room]
             plan = crop_plan(frame_of[some], to_frame[some])
             target = arrays[self._level.in_graph]
             self._kernels.crop(frames, self._surface, plan, self._packing, target, side=self._crop_side)
             network.run(len(plan))
-            made = self._kernels.download(arrays[self._points][: len(plan)]).reshape(len(plan), COUNT, 3)
-            points.append(placed(made.astype(np.float64), to_frame[some]))
-            logits.append(self._kernels.download(arrays[self._logits][: len(plan)]).reshape(len(plan), -1)[:, 0])
-        return np.concatenate(points), 1 / (1 + np.exp(-np.concatenate(logits).astype(np.float64)))
+            asked.append(
+                (
+                    self._kernels.later(arrays[self._points][: len(plan)]),
+                    self._kernels.later(arrays[self._logits][: len(plan)]),
+                )
+            )
+        made, said = [np.zeros((0, COUNT, 3))], [np.zeros(0)]
+        for points, logits in asked:
+            made.append(points().astype(np.float64).reshape(-1, COUNT, 3))
+            said.append(logits().astype(np.float64).reshape(len(made[-1]), -1)[:, 0])
+        return placed(np.concatenate(made), to_frame), 1 / (1 + np.exp(-np.concatenate(said)))

@@ -1,4 +1,4 @@
-"""The networks of the card's path, opened once a slot: looking for any recipe, and one recipe's swapper."""
+"""The networks of the card's path by stage: those that look, for any recipe, and one recipe's swapper."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any, Protocol
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.look import CADENCE
 from farm.faces.cuda.swap import SwapSettings, SwapStep
-from farm.faces.network import DETECTOR, EMBEDDER, LANDMARKER, PALMS
+from farm.faces.network import DETECTOR, EMBEDDER, HANDS, LANDMARKER, PALMS
+from farm.faces.track import HANDS_EVERY
 from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS, BoundNetwork, Source, open_bound
-from farm.inference.buckets import Buckets, ready
+from farm.inference.buckets import Buckets, Home, ready
 from farm.inference.half import half_bytes
 from farm.inference.rebatch import proved_free
 from farm.inference.spec import ModelSpec
@@ -24,8 +25,11 @@ CHOSEN: Mapping[str, str] = {**GRAPHS, "cudnn_conv_algo_search": "HEURISTIC"}
 FUSED: Mapping[str, str] = {**CHOSEN, "fuse_conv_bias": "1"}
 """Options of the CUDA provider. cuDNN's own choice made the swappers 4 to 10 % faster than trying every algorithm did,
 and fusing the bias made the landmarks' hundred small convolutions a third faster, for ten seconds more to open them."""
+EYES = 2
+"""While one waits for the card another works."""
 _EMBEDDED = 8
-_PALMS = 4
+_HANDS = 8
+_STAGES = ("paint", "fetch", "feed", "aside")
 _ON_CARD = (ep.TENSORRT, ep.CUDA)
 
 
@@ -51,12 +55,13 @@ class Device:
         """The card, with those of `providers` that work on its memory."""
         return cls(CARD, tuple(name for name in ep.expand(providers) if name in _ON_CARD) or (ep.CUDA,))
 
-    def kernels(self) -> Kernels:
+    def kernels(self, *, urgent: bool = False) -> Kernels:
+        """A stage's own; urgent: it goes first where the card has work of several."""
         if self.name == TWIN:
             return NumpyKernels()
         from farm.faces.cuda.device import CudaKernels
 
-        return CudaKernels()
+        return CudaKernels(urgent=urgent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,63 +72,44 @@ class Opened:
     spec: ModelSpec
 
 
-class CardNetworks:
-    """Everything that one swapper's recipe runs, for batches of `batch` frames, on one stream.
+class Stage:
+    """A part of the line that works in a thread and on a stream of its own, with the networks that it runs there.
 
-    Raises OutOfMemoryError where the device is full, RecipeError where a network cannot be run there; then nothing
-    stays open.
+    Raises what `open_bound` raises.
     """
 
-    def __init__(
-        self, device: Device, models: Weights, swapper: str, precision: str | None, batch: int, settings: SwapSettings
-    ) -> None:
-        self.kernels = device.kernels()
-        self.batch = batch
+    def __init__(self, device: Device, models: Weights, *, urgent: bool = False, name: str = "stage") -> None:
         self._device, self._models = device, models
-        self._uses: list[dict[str, Any]] = []
-        self._open: list[Buckets] = []
-        keys, few = batch // CADENCE + 1, max(1, batch // 4)
-        try:
-            self.detector = self._network(DETECTOR, (keys,), keys, look=True)
-            self.rough = self._network(LANDMARKER, (keys,), keys, look=True)
-            self.landmarker = self._network(
-                LANDMARKER, (batch, few) if device.name == TWIN else (batch,), batch, look=True
-            )
-            self.embedder = self._network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
-            self.palms = self._network(PALMS, (_PALMS,), _PALMS)
-            needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
-            self.swapper = self._network(swapper, (batch, few), max(batch, needed), precision=precision)
-            ready(self._open)
-        except BaseException:
-            self.close()
-            raise
+        self.kernels = device.kernels(urgent=urgent)
+        self.home = Home(name)
+        self.open: list[Buckets] = []
+        self.uses: list[dict[str, Any]] = []
 
     def close(self) -> None:
-        for buckets in self._open:
+        self.home.close()
+        for buckets in self.open:
             buckets.close()
         self.kernels.release()
 
-    def fill(self) -> dict[str, float]:
-        """Share of the samples computed that was asked for, by network, since the networks were opened."""
-        told = {"detector": self.detector, "landmarks": self.landmarker, "swapper": self.swapper}
-        return {name: round(opened.buckets.fill, 3) for name, opened in told.items()}
-
-    def used(self) -> list[dict[str, Any]]:
-        """For the attempt's record: each network, its precision, what was asked for and what really runs it."""
-        return list(self._uses)
-
-    def _network(
-        self, name: str, sizes: tuple[int, ...], capacity: int, *, precision: str | None = None, look: bool = False
+    def network(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        capacity: int,
+        *,
+        precision: str | None = None,
+        look: bool = False,
+        tuning: Mapping[str, str] = CHOSEN,
     ) -> Opened:
+        """Open one; it is run in this stage's thread. look: it looks at frames, see `looking_source`."""
         spec: ModelSpec = self._models.catalogue.spec(name)
         path = self._models.weights(name, precision)
         source = looking_source(path, self._device.name) if look else path
-        tuning = FUSED if name == LANDMARKER else CHOSEN
         bound = [self._bound(source, path, size, name, tuning) for size in sorted(set(sizes))]
-        buckets = Buckets(bound, capacity, self.kernels.empty, warm=False)
-        self._open.append(buckets)
+        buckets = Buckets(bound, capacity, self.kernels.empty, warm=False, home=self.home)
+        self.open.append(buckets)
         file = precision or spec.default_precision
-        self._uses.append(
+        self.uses.append(
             {
                 "name": name,
                 "precision": f"{file}, computed in half but for its heads" if source is not path else file,
@@ -150,6 +136,98 @@ class CardNetworks:
         if all(port.shape[0] == size for port in (*network.inputs, *network.outputs)):
             return network
         return open_bound(proved_free(path), size, **told)
+
+
+class Eye(Stage):
+    """All that looks at batches of frames; no recipe changes it."""
+
+    def __init__(self, device: Device, models: Weights, batch: int) -> None:
+        # Looking is little work in many small pieces; behind the swapper's large ones it would wait for each.
+        super().__init__(device, models, urgent=True, name="look")
+        keys, twin = batch // CADENCE + 1, device.name == TWIN
+        self.detector = self.network(DETECTOR, (keys,), keys, look=True)
+        self.rough = self.network(LANDMARKER, (keys,), keys, look=True)
+        sizes = (batch, max(1, batch // 4)) if twin else (batch,)
+        self.landmarker = self.network(LANDMARKER, sizes, batch, look=True, tuning=FUSED)
+        self.embedder = self.network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
+        palms = batch // HANDS_EVERY + 1
+        self.palms = self.network(PALMS, (palms,), palms)
+        self.hands = self.network(HANDS, (_HANDS,), _HANDS)
+
+
+class Sight:
+    """The eyes of a slot for batches of `batch` frames: each looks at one batch while the others look at theirs."""
+
+    def __init__(self, device: Device, models: Weights, batch: int, *, eyes: int = EYES) -> None:
+        self.batch = batch
+        self.eyes: list[Eye] = []
+        try:
+            for _ in range(1 if device.name == TWIN else eyes):
+                self.eyes.append(Eye(device, models, batch))
+            ready([buckets for eye in self.eyes for buckets in eye.open])
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for eye in self.eyes:
+            eye.close()
+
+
+class CardNetworks:
+    """Everything that one swapper's recipe runs, for batches of `batch` frames, stage by stage.
+
+    sight: the eyes, which stay open when this is closed; None opens some of its own. Raises OutOfMemoryError where the
+    device is full, RecipeError where a network cannot be run there; then nothing stays open but `sight`.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        models: Weights,
+        swapper: str,
+        precision: str | None,
+        batch: int,
+        settings: SwapSettings,
+        *,
+        sight: Sight | None = None,
+    ) -> None:
+        self.batch = batch
+        self._owns_sight = sight is None
+        self._sight = Sight(device, models, batch) if sight is None else sight
+        self.eyes = self._sight.eyes
+        self._stages: list[Stage] = []
+        try:
+            self.hand, self.fetch, self.feed, self.aside = (self._stage(device, models, name) for name in _STAGES)
+            needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
+            self.swapper = self.hand.network(
+                swapper, (batch, max(1, batch // 4)), max(batch, needed), precision=precision
+            )
+            ready(self.hand.open)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for stage in self._stages:
+            stage.close()
+        if self._owns_sight:
+            self._sight.close()
+
+    def fill(self) -> dict[str, float]:
+        """Share of the samples computed that was asked for, by network, since the networks were opened."""
+        eye = self.eyes[0]
+        told = {"detector": eye.detector, "landmarks": eye.landmarker, "swapper": self.swapper}
+        return {name: round(opened.buckets.fill, 3) for name, opened in told.items()}
+
+    def used(self) -> list[dict[str, Any]]:
+        """For the attempt's record: each network, its precision, what was asked for and what really runs it."""
+        return [*self.eyes[0].uses, *self.hand.uses]
+
+    def _stage(self, device: Device, models: Weights, name: str) -> Stage:
+        made = Stage(device, models, name=name)
+        self._stages.append(made)
+        return made
 
 
 def looking_source(path: Path, device: str) -> Source:

@@ -1,4 +1,4 @@
-"""What was decided of the faces of a batch, painted into its frames on the device."""
+"""What was decided of the faces of a batch, painted into its frames on the device: asked first, waited for later."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.cuda.analyst import CardAnalyst, CardBatch
+from farm.faces.cuda.backend import Kernels
 from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import weights
@@ -56,6 +57,17 @@ class Painted:
 
 
 @dataclass(slots=True)
+class Begun:
+    """A batch that is being painted: what was decided, and, by number of the job, whose masks left nothing."""
+
+    batch: CardBatch
+    reports: list[list[FaceReport]]
+    jobs: list[_Job]
+    laid: Laid | None
+    covered: set[int]
+
+
+@dataclass(slots=True)
 class _Job:
     """One face that is to be swapped: where, how much, and its report's place in its frame."""
 
@@ -82,21 +94,22 @@ class CardPainter:
         *,
         matte: bool,
     ) -> None:
-        self._kernels, self._surface, self._models = networks.kernels, surface, models
+        self._surface, self._models = surface, models
         self._model, self._settings, self._analyst = model, settings, analyst
         self._overlay, self._matte = overlay, matte
         swapper = networks.swapper
         side = swapper.spec.input("target").size
-        self._step = SwapStep(self._kernels, surface, swapper.buckets, swapper.spec, step_settings(settings, side))
+        self._step = SwapStep(
+            networks.hand.kernels, surface, swapper.buckets, swapper.spec, step_settings(settings, side)
+        )
         self._spec = swapper.spec
         self._cover = Cover(models, settings.mask)
         self._pose = PoseSettings(max_yaw=settings.max_yaw, max_pitch=settings.max_pitch)
         self._sources: dict[str, Floats] = {}
 
-    def paint(self, batch: CardBatch, planned: Sequence[Sequence[Planned]]) -> Painted:
-        """Swap, then label, every frame of the batch in place."""
-        done = Painted([], {})
-        jobs: list[_Job] = []
+    def begin(self, batch: CardBatch, planned: Sequence[Sequence[Planned]]) -> Begun:
+        """Ask for the swap of every frame of the batch, in place; in the thread of `CardNetworks.hand`."""
+        begun = Begun(batch, [], [], None, set())
         for place, faces in enumerate(planned):
             known = {id(one.face): one for one in faces}
             reports = []
@@ -104,13 +117,20 @@ class CardPainter:
                 outcome = face.refused
                 if outcome is None:
                     outcome, job = self._wanted(place, row, known[id(face)])
-                    jobs += [job] if job is not None else []
+                    begun.jobs += [job] if job is not None else []
                 reports.append(face.report(outcome))
-            done.reports.append(reports)
-        if jobs:
-            self._lay(batch, jobs, done)
+            begun.reports.append(reports)
+        if begun.jobs:
+            begun.laid = self._lay(begun)
+        return begun
+
+    def finish(self, begun: Begun, kernels: Kernels) -> Painted:
+        """Wait for that, mend what failed, and ask `kernels` for the label; the frames are done when they are."""
+        done = Painted(begun.reports, {})
+        if begun.laid is not None:
+            self._settle(begun, begun.laid, done, kernels)
         if self._overlay is not None:
-            self._kernels.overlay(batch.array, self._surface, len(batch), self._overlay)
+            kernels.overlay(begun.batch.array, self._surface, len(begun.batch), self._overlay)
         return done
 
     def _wanted(self, place: int, row: int, planned: Planned) -> tuple[Outcome, _Job | None]:
@@ -130,7 +150,8 @@ class CardPainter:
             return Outcome.TOO_SIDEWAYS, None
         return Outcome.SWAPPED, _Job(place, row, planned.face.identity or "", planned.identity, target, strength)
 
-    def _lay(self, batch: CardBatch, jobs: list[_Job], done: Painted) -> None:
+    def _lay(self, begun: Begun) -> Laid:
+        jobs = begun.jobs
         faces = Faces(
             np.array([job.place for job in jobs], np.int32),
             np.stack([five_points(job.target.points) for job in jobs]),
@@ -138,28 +159,31 @@ class CardPainter:
             np.array([job.strength for job in jobs], np.float32),
             np.array([not self._cover.is_plain(job.target) for job in jobs]),
         )
-        covered: dict[int, bool] = {}
 
         def cover(number: int, to_frame: Affine, seen: Callable[[], Floats]) -> Floats:
             job = jobs[number]
-            crop = CardCrop(self._analyst, batch, job.place, to_frame, self._step.side, seen)
+            crop = CardCrop(self._analyst, begun.batch, job.place, to_frame, self._step.side, seen)
             mask = self._cover.of(crop, job.target)
-            covered[number] = not mask.any()
+            if not mask.any():
+                begun.covered.add(number)
             return mask
 
-        laid = self._step.lay(batch.array, faces, cover)
-        for number, job in enumerate(jobs):
-            report = done.reports[job.place][job.row]
-            outcome, redone = report.outcome, False
-            if not laid.usable[number]:
-                outcome, redone = self._by_hand(batch, job)
-            elif covered.get(number, False):
-                outcome = Outcome.COVERED
-            done.reports[job.place][job.row] = report.model_copy(update={"outcome": outcome, "redone": redone})
-        if self._matte:
-            done.masks.update(self._mattes(laid))
+        return self._step.lay(begun.batch.array, faces, cover)
 
-    def _by_hand(self, batch: CardBatch, job: _Job) -> tuple[Outcome, bool]:
+    def _settle(self, begun: Begun, laid: Laid, done: Painted, kernels: Kernels) -> None:
+        usable = laid.usable()
+        for number, job in enumerate(begun.jobs):
+            if usable[number] and number not in begun.covered:
+                continue
+            outcome, redone = Outcome.COVERED, False
+            if not usable[number]:
+                outcome, redone = self._by_hand(begun.batch, job, kernels)
+            reports = done.reports[job.place]
+            reports[job.row] = reports[job.row].model_copy(update={"outcome": outcome, "redone": redone})
+        if self._matte:
+            done.masks.update(self._mattes(laid, usable))
+
+    def _by_hand(self, batch: CardBatch, job: _Job, kernels: Kernels) -> tuple[Outcome, bool]:
         """A face whose picture could not be used, on the processor: there it is tried in full precision.
 
         What became of it, and whether it was made again.
@@ -169,15 +193,15 @@ class CardPainter:
         outcome, patch = swap.apply(frame, job.target, job.identity, job.name)
         picture = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
         self._surface.pack(frame, picture[0])
-        self._kernels.upload(picture, batch.array[job.place : job.place + 1])
+        kernels.upload(picture, batch.array[job.place : job.place + 1])
         return outcome, patch is not None
 
-    def _mattes(self, laid: Laid) -> dict[int, NDArray[np.uint8]]:
+    def _mattes(self, laid: Laid, usable: NDArray[np.bool_]) -> dict[int, NDArray[np.uint8]]:
         found: dict[int, NDArray[np.uint8]] = {}
         number = 0
         for plan, masks in laid.plans:
             for index in range(len(plan)):
-                if laid.usable[number]:
+                if usable[number]:
                     place = int(plan.frame_of[index])
                     whole = found.setdefault(place, np.zeros((self._surface.height, self._surface.width), np.uint8))
                     (left, top, right, bottom), weight = weights(plan, index, masks)

@@ -60,8 +60,9 @@ def paste_plan(
     high = -(-(np.ceil(placed.max(axis=1)).astype(np.int64) + 1 + _MARGIN) // 2) * 2
     limit = np.array([surface.width, surface.height])
     box = np.hstack([np.clip(low, 0, limit), np.clip(high, 0, limit)]).astype(np.int32)
-    layers = np.array([int((frame_of[:i] == frame_of[i]).sum()) for i in range(len(frame_of))], np.int32)
     count = len(frame_of)
+    before = np.tri(count, count, -1, dtype=bool)
+    layers = ((np.asarray(frame_of)[:, None] == np.asarray(frame_of)) & before).sum(axis=1).astype(np.int32)
     return PastePlan(
         np.asarray(frame_of, np.int32),
         box,

@@ -1,5 +1,7 @@
-"""The render of a range of frames on a card, or on its NumPy twin: batches seen, tracked, swapped and labelled there.
+"""The render of a range of frames on a card, or on its NumPy twin: a line of stages that work side by side.
 
+Batches are taken from the decoder, looked at, tracked, swapped and labelled, and fetched into memory, each in a thread
+and, on a card, on a stream of its own; a bounded number is under way between two stages, so that none runs ahead.
 Tracking, mapping, masks by region and reports are those of `farm.faces.pipeline`; only the array work is another back
 end's. The result of frame n depends on frames n - before to n + after (see `context`) and on nothing else.
 """
@@ -7,10 +9,12 @@ end's. The result of frame n depends on frames n - before to n + after (see `con
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
+from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +24,7 @@ from farm.faces.cuda.backend import Array
 from farm.faces.cuda.look import CADENCE
 from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
-from farm.faces.cuda.painter import CardPainter, Painted, Planned
+from farm.faces.cuda.painter import Begun, CardPainter, Painted, Planned
 from farm.faces.cuda.rates import Rates
 from farm.faces.cuda.surface import Surface
 from farm.faces.identity import PreparedIdentity
@@ -29,6 +33,7 @@ from farm.faces.neural_settings import NeuralSwapSettings
 from farm.faces.pipeline import Rendered
 from farm.faces.report import FrameReport
 from farm.faces.roles import Roles
+from farm.faces.stages import Depth, ahead
 from farm.faces.track import AFTER, BEFORE, Window
 from farm.faces.views import FrameView
 from farm.inference.session import Models
@@ -38,6 +43,11 @@ from farm.recipe import Recipe
 
 CONTEXT = (BEFORE + CADENCE - 1, AFTER + CADENCE - 1)
 """Frames needed before and after each frame: the window, and the frames on whose lines its ends lie."""
+
+_FED = 1
+"""Batches that wait to be looked at, beside the one that is being filled."""
+_PAINTED = 2
+"""Batches that are painted and fetched while the next is tracked."""
 
 
 class Watcher(Protocol):
@@ -88,7 +98,7 @@ class CardPipeline:
         self._roles = Roles(recipe, cast_mapping, identities, facts)
         (spec,) = recipe.processors
         settings = NeuralSwapSettings.model_validate(spec.settings)
-        self._kernels, self._surface = networks.kernels, surface
+        self._networks, self._surface = networks, surface
         self._batch = networks.batch
         self._analyst = CardAnalyst(networks, surface, models, facts, hands=settings.mask.hands)
         self._painter = CardPainter(
@@ -96,19 +106,63 @@ class CardPipeline:
         )
         self._rates = rates or Rates()
         self._watcher = watcher
-        self._free: list[Array] = []
+        self._free: deque[Array] = deque()
+        self._fed = Depth()
+        self._painting: deque[Future[list[Rendered]]] = deque()
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """Batches that wait to be looked at, and that are painted and fetched."""
+        return {"decoded": self._fed.value, "painting": len(self._painting)}
 
     def process(self, frames: Iterable[Frame], first: int, last: int) -> Iterator[Rendered]:
         """Frames [first, last), in order, of `frames` from first - before to last + after (fewer at the plate's ends).
 
-        Memory: three batches on the device, however long the range.
+        `frames` are read in another thread, and closed there. The planes given out lie in pinned memory on a card: who
+        keeps one keeps its batch. Memory: about ten batches on the device, however long the range.
         """
+        painting = self._painting
+        with closing(self._looked(frames, last + self.context[1])) as looked:
+            try:
+                for pending in self._planned(looked, first, last):
+                    painting += self._painted(pending, first, last)
+                    if len(painting) > _PAINTED:
+                        yield from painting.popleft().result()
+                while painting:
+                    yield from painting.popleft().result()
+            finally:
+                _abandon(painting)
+                painting.clear()
+                self._networks.hand.home.rest()
+
+    def _looked(self, frames: Iterable[Frame], end: int) -> Generator[tuple[CardBatch, list[FrameView]], None, None]:
+        """Batches and what is seen in them, in order; each eye has one in hand and at most one before it."""
+        eyes = self._networks.eyes
+        begun: deque[tuple[CardBatch, Future[list[FrameView]]]] = deque()
+        with closing(ahead(self._batches(frames, end), _FED, self._fed)) as batches:
+            try:
+                for number, batch in enumerate(batches):
+                    turn = number % len(eyes)
+                    begun.append((batch, eyes[turn].home.submit(self._look, batch, turn)))
+                    if len(begun) > len(eyes):
+                        yield begun[0][0], begun.popleft()[1].result()
+                while begun:
+                    yield begun[0][0], begun.popleft()[1].result()
+            finally:
+                _abandon(future for _, future in begun)
+
+    def _look(self, batch: CardBatch, turn: int) -> list[FrameView]:
+        with self._rates.timed("look", len(batch)):
+            return self._analyst.look(batch, turn)
+
+    def _planned(
+        self, looked: Iterable[tuple[CardBatch, list[FrameView]]], first: int, last: int
+    ) -> Iterator[_Pending]:
+        """Batches in order, each when all of its frames are decided."""
         window = Window(self._analyst)
         waiting: deque[_Pending] = deque()
         undecided: deque[tuple[_Pending, FrameView]] = deque()
-        for batch in self._batches(frames, last + self.context[1]):
-            with self._rates.timed("look", len(batch)):
-                views = self._analyst.look(batch)
+        for batch, views in looked:
             pending = _Pending(batch)
             waiting.append(pending)
             with self._rates.timed("track", len(batch)):
@@ -118,11 +172,10 @@ class CardPipeline:
                     while undecided and undecided[0][1].index + AFTER <= view.index:
                         self._decide(window, *undecided.popleft(), first, last)
             while waiting and waiting[0].decided:
-                yield from self._painted(waiting.popleft(), first, last)
+                yield waiting.popleft()
         while undecided:
             self._decide(window, *undecided.popleft(), first, last)
-        while waiting:
-            yield from self._painted(waiting.popleft(), first, last)
+        yield from waiting
 
     def _decide(self, window: Window, pending: _Pending, view: FrameView, first: int, last: int) -> None:
         """Whose faces the frame shows, by its window, while that is complete and its samples are the plate's own."""
@@ -134,18 +187,35 @@ class CardPipeline:
                 faces.append(Planned(face, hands, self._roles.identity(face)))
         pending.planned.append(faces)
 
-    def _painted(self, pending: _Pending, first: int, last: int) -> Iterator[Rendered]:
+    def _painted(self, pending: _Pending, first: int, last: int) -> list[Future[list[Rendered]]]:
+        """The batch on its way through the last stages; nothing where none of its frames is wanted."""
         batch = pending.batch
         wanted = [place for place, head in enumerate(batch.heads) if first <= head.index < last]
-        if wanted:
-            self._watch(batch, wanted)
-            with self._rates.timed("swap", len(wanted)):
-                done = self._painter.paint(batch, pending.planned)
-            with self._rates.timed("fetch", len(wanted)):
-                samples = self._kernels.download(batch.array[wanted[0] : wanted[-1] + 1])
-            for place, picture in zip(wanted, samples, strict=True):
-                yield self._finished(batch.heads[place], picture, done, place)
+        if not wanted:
+            self._free.append(batch.array)
+            return []
+        self._watch(batch, wanted)
+        begun = self._networks.hand.home.submit(self._begun, pending)
+        return [self._networks.fetch.home.submit(self._fetched, begun, wanted)]
+
+    def _begun(self, pending: _Pending) -> Begun:
+        with self._rates.timed("swap", 0):
+            return self._painter.begin(pending.batch, pending.planned)
+
+    def _fetched(self, painting: Future[Begun], wanted: list[int]) -> list[Rendered]:
+        """The frames at the places `wanted`, a range, in memory; their batch is free for others afterwards."""
+        begun, kernels = painting.result(), self._networks.fetch.kernels
+        batch = begun.batch
+        with self._rates.timed("swap", len(wanted)):
+            done = self._painter.finish(begun, kernels)
+        with self._rates.timed("fetch", len(wanted)):
+            samples = kernels.planes(batch.array[wanted[0] : wanted[-1] + 1], self._surface)
+            made = [
+                self._finished(batch.heads[place], picture, done, place)
+                for place, picture in zip(wanted, samples, strict=True)
+            ]
         self._free.append(batch.array)
+        return made
 
     def _watch(self, batch: CardBatch, places: Sequence[int]) -> None:
         for place in places:
@@ -154,9 +224,24 @@ class CardPipeline:
 
     def _finished(self, head: Frame, picture: NDArray[np.generic], done: Painted, place: int) -> Rendered:
         report = FrameReport(index=head.index, pts=head.pts, faces=tuple(done.reports[place]))
-        return Rendered(self._surface.unpack(picture, head), report, done.masks.get(place))
+        return Rendered(self._surface.split(picture, head), report, done.masks.get(place))
 
     def _batches(self, frames: Iterable[Frame], end: int) -> Iterator[CardBatch]:
+        """Batches as `_cut` makes them, each with a mark; `frames` are closed with this, and no picture is kept."""
+        kernels, start = self._networks.feed.kernels, self._rates.clock()
+        try:
+            for batch in self._cut(frames, end):
+                batch.ready = kernels.mark()
+                self._rates.add("decode", self._rates.clock() - start, len(batch))
+                yield batch
+                start = self._rates.clock()
+        finally:
+            kernels.wait()
+            close = getattr(frames, "close", None)
+            if close is not None:
+                close()
+
+    def _cut(self, frames: Iterable[Frame], end: int) -> Iterator[CardBatch]:
         """Batches that begin at multiples of CADENCE, each with the frame after it behind it.
 
         Frames before the first multiple, and after the last where the plate goes on, could not be looked at as every
@@ -184,15 +269,24 @@ class CardPipeline:
             yield batch
 
     def _array(self) -> Array:
-        if self._free:
-            return self._free.pop()
-        return self._kernels.empty((self._batch + 1, self._surface.rows, self._surface.width), self._surface.dtype)
+        try:
+            return self._free.popleft()
+        except IndexError:
+            shape = (self._batch + 1, self._surface.rows, self._surface.width)
+            return self._networks.feed.kernels.empty(shape, self._surface.dtype)
 
     def _upload(self, batch: CardBatch, frame: Frame, place: int) -> None:
-        with self._rates.timed("upload", 1):
-            if isinstance(frame, CardFrame):
-                self._kernels.take(frame.picture, self._surface, batch.array[place])
-                return
-            picture = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
-            self._surface.pack(frame, picture[0])
-            self._kernels.upload(picture, batch.array[place : place + 1])
+        kernels = self._networks.feed.kernels
+        if isinstance(frame, CardFrame):
+            kernels.take(frame.picture, self._surface, batch.array[place])
+            return
+        picture = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
+        self._surface.pack(frame, picture[0])
+        kernels.upload(picture, batch.array[place : place + 1])
+
+
+def _abandon(futures: Iterable[Future[Any]]) -> None:
+    """Let what was not begun be, and wait for the rest, whatever comes of it."""
+    for future in futures:
+        if not future.cancel():
+            future.exception()

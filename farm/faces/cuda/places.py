@@ -28,8 +28,8 @@ def next_crops(points: NDArray[np.float64], side: int) -> NDArray[np.float64]:
     angle = np.arctan2(eyes[:, 1], eyes[:, 0])
     cos, sin = np.cos(angle), np.sin(angle)
     level = np.stack([np.stack([cos, sin], axis=1), np.stack([-sin, cos], axis=1)], axis=1)
-    turned = plane @ level.transpose(0, 2, 1)
-    low, high = turned.min(axis=1), turned.max(axis=1)
+    turned = np.ascontiguousarray((plane @ level.transpose(0, 2, 1)).transpose(0, 2, 1))
+    low, high = turned.min(axis=2), turned.max(axis=2)
     centre = ((low + high)[:, None] / 2 @ level)[:, 0]
     return _around(centre, (high - low).max(axis=1) * _MARGIN, angle, side)
 

@@ -105,6 +105,13 @@ class Surface:
         planes = (picture[: self.height] >> self.shift, chroma[..., 0], chroma[..., 1])
         return replace(like, planes=tuple(np.ascontiguousarray(plane) for plane in planes))
 
+    def split(self, picture: Samples, like: Frame) -> Frame:
+        """One planar picture (rows, width; see `planar.planar`) as a frame whose planes are views of it."""
+        size, half = self.width * self.height, (self.height // 2, self.width // 2)
+        flat = picture.reshape(-1)
+        chroma = (flat[size : size * 5 // 4].reshape(half), flat[size * 5 // 4 :].reshape(half))
+        return replace(like, planes=(picture[: self.height], *chroma))
+
 
 def _footprint(axis: Axis) -> Floats:
     """Weights of luma offsets -1, 0, 1, 2 in a chroma sample's footprint."""

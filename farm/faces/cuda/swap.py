@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.errors import RecipeError
-from farm.faces.cuda.backend import Array, Kernels
+from farm.faces.cuda.backend import Array, Kernels, Later
 from farm.faces.cuda.crop import Packing, crop_plan
 from farm.faces.cuda.paste import PastePlan, paste_plan
 from farm.faces.cuda.places import similarities
@@ -70,10 +70,14 @@ what gives the crop itself, RGB 0..1 (side, side, 3)."""
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """What was laid where: usable bool[n], whether the network's picture could be used; plans with their masks."""
+    """What is being laid where: plans with their masks, and the tables that say how it went."""
 
-    usable: NDArray[np.bool_]
     plans: tuple[tuple[PastePlan, Floats], ...]
+    tables: tuple[Later, ...]
+
+    def usable(self) -> NDArray[np.bool_]:
+        """bool[n], whether the network's picture could be used; waits until all is laid. To be called once."""
+        return np.concatenate([np.zeros(0, bool), *(table()[:, 6] > 0 for table in self.tables)])
 
 
 class SwapStep:
@@ -123,24 +127,25 @@ class SwapStep:
     def side(self) -> int:
         return self._side
 
-    def apply(self, frames: Array, faces: Faces) -> None:
-        """Swap in place, under the box mask; on a card the work is only asked for when this returns."""
-        for start, stop in self._groups(faces):
-            self._group(frames, faces.part(start, stop), self._masks, np.zeros(stop - start, np.int32))
+    def lay(self, frames: Array, faces: Faces, cover: Cover | None = None) -> Laid:
+        """Swap in place; on a card the work is only asked for when this returns, but for masks of special faces.
 
-    def lay(self, frames: Array, faces: Faces, cover: Cover) -> Laid:
-        """Swap in place, with masks of their own for special faces, and tell what was done: this waits."""
-        usable, plans = [np.zeros(0, bool)], []
+        cover: makes those; needed where `faces` has any.
+        """
+        plans: list[tuple[PastePlan, Floats]] = []
+        tables: list[Later] = []
         for start, stop in self._groups(faces):
             part = faces.part(start, stop)
             masks, mask_of = self._box, np.zeros(len(part), np.int32)
-            given = self._crop(frames, part)
-            if part.special.any():
-                masks, mask_of = self._covered(part, start, given, cover)
-            self._swap(frames, part, given, self._on_device(masks), mask_of)
-            usable.append(self._kernels.download(self._table[: len(part)])[:, 6] > 0)
-            plans.append((self._plan(part, given, mask_of), masks))
-        return Laid(np.concatenate(usable), tuple(plans))
+            to_frame = self._crop(frames, part)
+            if cover is not None and part.special.any():
+                masks, mask_of = self._covered(part, start, to_frame, cover)
+            plan = paste_plan(
+                self._surface, part.frame_of, to_frame, self._side, mask_of=mask_of, strength=part.strength
+            )
+            tables.append(self._swap(frames, part, plan, self._on_device(masks)))
+            plans.append((plan, masks))
+        return Laid(tuple(plans), tuple(tables))
 
     def _groups(self, faces: Faces) -> list[tuple[int, int]]:
         groups, start = [], 0
@@ -149,9 +154,6 @@ class SwapStep:
             groups.append((start, stop))
             start = stop
         return groups
-
-    def _group(self, frames: Array, faces: Faces, masks: Array, mask_of: NDArray[np.int32]) -> None:
-        self._swap(frames, faces, self._crop(frames, faces), masks, mask_of)
 
     def _crop(self, frames: Array, faces: Faces) -> NDArray[np.float64]:
         """Cut all faces out; the maps from crop to frame (n, 2, 3)."""
@@ -162,14 +164,8 @@ class SwapStep:
         )
         return to_frame
 
-    def _swap(
-        self,
-        frames: Array,
-        faces: Faces,
-        to_frame: NDArray[np.float64],
-        masks: Array,
-        mask_of: NDArray[np.int32],
-    ) -> None:
+    def _swap(self, frames: Array, faces: Faces, plan: PastePlan, masks: Array) -> Later:
+        """Run the network, match the colours and paste; the table (n, 8), there when all of it is done."""
         boost, count = self._phases**2, len(faces)
         self._kernels.upload(np.repeat(faces.source, boost, axis=0).astype(self._told.dtype), self._told)
         self._network.run(count * boost)
@@ -184,13 +180,10 @@ class SwapStep:
             strength=self._strength,
             out=self._table,
         )
-        plan = self._plan(faces, to_frame, mask_of)
         self._kernels.paste(
             frames, self._surface, plan, self._made, self._unpacking, masks, self._table, phases=self._phases
         )
-
-    def _plan(self, faces: Faces, to_frame: NDArray[np.float64], mask_of: NDArray[np.int32]) -> PastePlan:
-        return paste_plan(self._surface, faces.frame_of, to_frame, self._side, mask_of=mask_of, strength=faces.strength)
+        return self._kernels.later(self._table[:count])
 
     def _covered(
         self, faces: Faces, first: int, to_frame: NDArray[np.float64], cover: Cover

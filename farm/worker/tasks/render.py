@@ -16,6 +16,7 @@ from farm.faces.mapping import Mapping, MappingRequest, resolve
 from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.readiness import models_for
 from farm.faces.report import FrameReport, summarise
+from farm.faces.stages import Behind, Depth, ahead
 from farm.inference.bound import device_errors
 from farm.jobs.wire import ChunkTask, ObjectOut, RenderResult
 from farm.media.deliverables import Source
@@ -41,13 +42,10 @@ from farm.worker.permission import require_permit
 from farm.worker.previews import Previews
 from farm.worker.scratch import REPORTS, scratch_root
 from farm.worker.slot_report import Reporter
-from farm.worker.stages import Behind, Depth, ahead
 from farm.worker.task import TaskContext
 
 _AHEAD = 8
 """Frames between two stages: enough to ride out a slow one, few enough for 8K."""
-_AHEAD_ON_CARD = 2
-"""Pictures of a card's decoder that wait: it has few."""
 
 
 def render(context: TaskContext) -> RenderResult:
@@ -137,9 +135,13 @@ class _Work:
         outputs = _Outputs(context, chunk, facts, timeline)
         decoded = Depth()
         frames = self._frames(decoder, pipeline.context, previews, decoded)
+
+        def queues() -> dict[str, int]:
+            return pipeline.queues if isinstance(pipeline, CardPipeline) else {"decoded": decoded.value}
+
         with previews, outputs, Behind(outputs.write, _AHEAD) as encoding, self._reporting() as reporter:
             for done, rendered in enumerate(_watched(context, pipeline, frames, chunk), start=1):
-                reporter.frame(done, lambda: back_end.report(decoded=decoded.value, to_encode=encoding.depth))
+                reporter.frame(done, lambda: back_end.report(**queues(), to_encode=encoding.depth))
                 if self._label is not None and not back_end.on_card:
                     self._label.apply(rendered.frame)
                 reports.append(rendered.report)
@@ -161,7 +163,8 @@ class _Work:
         frames = read_segment(
             plate.segment, plate.facts, plate.timeline, low, high, threads=1 if on_card else threads, on_card=on_card
         )
-        return ahead(frames, _AHEAD_ON_CARD, depth) if on_card else ahead(previews.watched(frames), _AHEAD, depth)
+        # The card's pipeline reads ahead itself, into its own memory: a decoder has few pictures.
+        return frames if on_card else ahead(previews.watched(frames), _AHEAD, depth)
 
 
 def _chunk(context: TaskContext) -> ChunkTask:

@@ -113,7 +113,7 @@ def test_faces_change_and_everything_else_keeps_its_bits(
     catalogue: Catalogue, found: Found, frames: NDArray[np.uint8], side: int
 ) -> None:
     made = frames.copy()
-    _step(catalogue, side).apply(made, _faces(found))
+    _step(catalogue, side).lay(made, _faces(found))
     size = side or 128
     plan = paste_plan(SURFACE, found.frame_of, similarities(template("arcface_128", size), found.five), size)
     touched = coverage(SURFACE, plan, 2, box_mask(size))
@@ -126,10 +126,10 @@ def test_a_frame_s_result_does_not_depend_on_its_batch(
 ) -> None:
     step = _step(catalogue)
     together = frames.copy()
-    step.apply(together, _faces(found))
+    step.lay(together, _faces(found))
     for index in range(2):
         alone = frames[index : index + 1].copy()
-        step.apply(alone, _faces(looker.look(alone, 1)))
+        step.lay(alone, _faces(looker.look(alone, 1)))
         np.testing.assert_array_equal(alone[0], together[index])
 
 
@@ -138,5 +138,5 @@ def test_frames_without_a_face_pass(catalogue: Catalogue, looker: Looker) -> Non
     seen = looker.look(empty, 1)
     assert len(seen) == 0
     made = empty.copy()
-    _step(catalogue).apply(made, _faces(seen))
+    _step(catalogue).lay(made, _faces(seen))
     np.testing.assert_array_equal(made, empty)

@@ -117,6 +117,7 @@ _FUNCTIONS = {
     "colour_faces": "in_colour::colour_faces",
     "overlay_luma": "in_overlay::overlay_luma",
     "overlay_chroma": "in_overlay::overlay_chroma",
+    "planar": "in_planar::planar",
     "yunet_cells": "in_yunet::yunet_cells",
     "yunet_faces": "in_yunet::yunet_faces",
     **{kernel.function: f"in_{kernel.source}::{kernel.function}" for kernel in KERNELS},

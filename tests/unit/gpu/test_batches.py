@@ -1,9 +1,8 @@
-"""Buckets, bound networks on the processor, and the line's order and ends."""
+"""Buckets and bound networks on the processor."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ import pytest
 from farm.errors import InfrastructureError, OutOfMemoryError, RecipeError
 from farm.inference import providers as ep
 from farm.inference.bound import PoisonedContextError, Port, device_error, is_poisoned, open_bound
-from farm.inference.buckets import Buckets, plan_buckets, ready
+from farm.inference.buckets import Buckets, Home, plan_buckets, ready
 from farm.inference.catalogue import Catalogue
 from farm.inference.half import half_bytes
 from farm.inference.standins import stand_in
 from farm.resources import resource
-from farm.worker.gpu_line import StageTimes, gathered, run_line
 
 
 @pytest.mark.parametrize(
@@ -48,6 +46,22 @@ def test_any_number_of_samples_gives_what_one_by_one_gives() -> None:
     buckets.run(2)
     assert buckets.fill == pytest.approx(7 / 9)
     buckets.close()
+
+
+def test_what_belongs_together_runs_in_one_thread_and_at_once_where_that_is_the_caller_s() -> None:
+    home = Home("a-test")
+    spec = Catalogue.load(resource("models")).spec("inswapper-128")
+    buckets = Buckets([open_bound(stand_in(spec), 2, requested=[ep.CPU])], 2, np.zeros, home=home)
+    where = home.call(threading.get_ident)
+    assert where != threading.get_ident()
+    assert home.call(home.call, threading.get_ident) == where
+    done = home.submit(buckets.run, 2)
+    home.rest()
+    assert done.done()
+    assert buckets.samples == 2
+    buckets.close()
+    assert home.call(threading.get_ident) == where
+    home.close()
 
 
 class _Recorded:
@@ -133,53 +147,3 @@ def test_heads_in_single_precision_place_points_more_exactly_than_half_can_write
     half, heads = (np.abs(made - points[0]).mean() for made in points[1:])
     assert heads < half / 2
     assert not np.array_equal(points[2], points[2].astype(np.float16))
-
-
-class _Batch:
-    def __init__(self, lane: int, number: int) -> None:
-        self.lane, self.number, self.seen = lane, number, []
-        self.done: Any = None
-
-    def __len__(self) -> int:
-        return 2
-
-
-def test_batches_pass_every_stage_in_their_lane_s_order() -> None:
-    lanes = [[_Batch(lane, number) for number in range(5)] for lane in range(3)]
-    times = StageTimes()
-    out = list(
-        run_line(
-            lanes, [lambda b: b.seen.append("look")] * 2, lambda b: b.seen.append("swap"),
-            lambda b: b.seen.append("finished"), times,
-        )
-    )  # fmt: skip
-    assert len(out) == 15
-    assert all(batch.seen == ["look", "swap", "finished"] for batch in out)
-    for lane in range(3):
-        assert [batch.number for batch in out if batch.lane == lane] == list(range(5))
-    assert times.frames == 30
-    assert set(times.rates()) == {"look", "swap"}
-
-
-def test_an_error_in_a_lane_or_a_stage_reaches_the_consumer() -> None:
-    def broken() -> Iterator[_Batch]:
-        yield _Batch(0, 0)
-        raise InfrastructureError("The lane broke.")
-
-    with pytest.raises(InfrastructureError, match="lane broke"):
-        list(gathered([broken(), iter([_Batch(1, 0)])], 1))
-
-    def refuse(_: _Batch) -> None:
-        raise OutOfMemoryError("full")
-
-    with pytest.raises(OutOfMemoryError):
-        list(run_line([[_Batch(0, 0)]], [lambda b: None], refuse, lambda b: None, StageTimes()))
-
-
-def test_closing_early_ends_every_thread() -> None:
-    before = threading.active_count()
-    endless = [(_Batch(lane, number) for number in range(10_000)) for lane in range(2)]
-    line = run_line(endless, [lambda b: None], lambda b: None, lambda b: None, StageTimes())
-    next(line)
-    line.close()
-    assert threading.active_count() == before

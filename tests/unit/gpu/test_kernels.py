@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from farm.faces.cuda import colour, crop, overlay, paste, yunet
+from farm.faces.cuda import colour, crop, overlay, paste, planar, yunet
 from farm.faces.cuda.crop import Packing, crop_plan
 from farm.faces.neural_masks import box_mask
 from tests.unit.gpu.emulation import Emulated
@@ -94,6 +94,16 @@ def test_overlay(emulated: tuple[Emulated, int]) -> None:
     np.testing.assert_array_equal(made, told)
     assert not np.array_equal(made[1], noise(place, 3)[1])
     np.testing.assert_array_equal(made[2], noise(place, 3)[2])
+
+
+def test_planar(emulated: tuple[Emulated, int]) -> None:
+    kernels, depth = emulated
+    place = surface(90, 62, depth=depth)
+    frames = noise(place, 3)
+    told, made = np.empty_like(frames), np.zeros_like(frames)
+    planar.planar(frames, place, told)
+    kernels.launch("planar", place.width * place.height // 4, frames, place.width, place.height, 3, made, deep=3)
+    np.testing.assert_array_equal(made, told)
 
 
 @pytest.mark.parametrize("phases", [1, 2])

@@ -1,47 +1,17 @@
-"""The choice of a decoder and the card's context, with fakes for FFmpeg and the driver."""
+"""The card's context with a fake for the driver, and where a picture's planes lie."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+import av
+import numpy as np
 import pytest
 
 from farm.errors import InfrastructureError
+from farm.faces.cuda.backend import NumpyKernels
 from farm.media import nvdec
-
-PLATE = Path("plate.mp4")
-
-
-def _picture(_: Path) -> None:
-    return None
-
-
-def test_the_card_decodes_what_it_can() -> None:
-    choice = nvdec.choose_decoder(PLATE, sample_format="yuv420p", devices=lambda: ["cuda"], first_picture=_picture)
-    assert choice == nvdec.DecoderChoice("nvdec")
-
-
-@pytest.mark.parametrize(
-    ("sample_format", "devices", "word"),
-    [("yuv444p10le", ["cuda"], "no form for yuv444p10le"), ("yuv420p", ["vaapi"], "without CUDA")],
-)
-def test_the_processor_decodes_the_rest_and_the_record_says_why(
-    sample_format: str, devices: list[str], word: str
-) -> None:
-    choice = nvdec.choose_decoder(PLATE, sample_format=sample_format, devices=lambda: devices, first_picture=_picture)
-    assert choice.name == "cpu"
-    assert word in choice.why
-
-
-@pytest.mark.parametrize("error", [RuntimeError("no hwaccel"), NotImplementedError(), StopIteration("none")])
-def test_a_decoder_that_gives_no_picture_is_left(error: Exception) -> None:
-    def refuse(_: Path) -> None:
-        raise error
-
-    choice = nvdec.choose_decoder(PLATE, sample_format="yuv420p10le", devices=lambda: ["cuda"], first_picture=refuse)
-    assert choice.name == "cpu"
-    assert "NVDEC gave no picture" in choice.why
+from tests.unit.gpu.material import noise, surface
 
 
 class _Driver:
@@ -85,3 +55,17 @@ def test_no_driver_is_no_error() -> None:
 
     assert not nvdec.claim_primary_context(load=missing)
     assert not nvdec.claim_primary_context(load=lambda _: _Driver(init=100))
+
+
+@pytest.mark.parametrize(("depth", "sample_format"), [(8, "nv12"), (10, "p010le")])
+def test_a_picture_is_taken_from_where_its_planes_lie(depth: int, sample_format: str) -> None:
+    place = surface(90, 64, depth=depth)
+    told = noise(place, 1)[0]
+    picture = av.VideoFrame(90, 64, sample_format)
+    for plane, rows in zip(picture.planes, (told[:64], told[64:]), strict=True):
+        assert plane.line_size > rows.nbytes // len(rows)
+        held = np.frombuffer(memoryview(plane), np.uint8).reshape(len(rows), plane.line_size)
+        held[:, : rows.nbytes // len(rows)] = rows.view(np.uint8)
+    made = np.zeros((2, place.rows, place.width), place.dtype)
+    NumpyKernels().take(picture, place, made[1])
+    np.testing.assert_array_equal(made[1], told)

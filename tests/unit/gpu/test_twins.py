@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from farm.faces import geometry
-from farm.faces.cuda import colour, crop, paste
+from farm.faces.cuda import colour, crop, paste, planar
 from farm.faces.cuda.crop import Letterbox, Packing, crop_plan
 from farm.faces.cuda.places import first_crops, next_crops, similarities
 from farm.faces.cuda.swap import _whole_frames
@@ -96,6 +96,19 @@ def test_paste_is_that_of_the_media_room(depth: int, location: str) -> None:
     assert np.array_equal(frames[~touched], before[~touched])
     # Nearly every sample that may change does: noise is pasted on noise.
     assert np.mean(frames[touched] != before[touched]) > 0.8
+
+
+@pytest.mark.parametrize("depth", [8, 10])
+def test_planes_are_those_that_a_frame_is_unpacked_to(depth: int) -> None:
+    place = surface(90, 62, depth=depth)
+    frames = noise(place)
+    made = np.empty_like(frames)
+    planar.planar(frames, place, made)
+    for picture, told in zip(made, frames, strict=True):
+        split, frame = place.split(picture, place.planar), _planar(place, told)
+        for mine, other in zip(split.planes, frame.planes, strict=True):
+            np.testing.assert_array_equal(mine, other)
+            assert mine.base is not None
 
 
 def test_a_crop_that_is_no_picture_leaves_the_frame_alone() -> None:

@@ -10,19 +10,30 @@ import pytest
 
 import farm.worker.card_slot as module
 from farm.errors import InfrastructureError, OutOfMemoryError, RecipeError
+from farm.faces.cuda.networks import TWIN, Device, Opened, Stage
 from farm.inference.bound import PoisonedContextError, device_errors
 from farm.inference.catalogue import Catalogue
 from farm.media.facts import ColourFacts
 from farm.recipe import ProcessorSpec, Recipe, preset
+from farm.resources import resource
 from farm.settings import Settings
 from farm.worker import back_end
-from farm.worker.card_slot import CardSlot, fast_enough
+from farm.worker.card_slot import CardSlot, fast_enough, swapper_rates
 from farm.worker.devices import Card, process_mib
 from farm.worker.plan_slots import PlanBook, SlotPlan, slots_of
 
 CARD = Card("GPU-1", "NVIDIA Test", 24576, 24000)
 RECIPE = Recipe(name="r", processors=(ProcessorSpec(kind="swap", model="inswapper-128", settings={}),))
 MODELS: Any = SimpleNamespace(catalogue=Catalogue.load())
+
+
+class _StandIn:
+    """The bundled weights without the rest of a deployment."""
+
+    catalogue = Catalogue.load()
+
+    def weights(self, name: str, precision: str | None = None) -> Path:
+        return Path(str(resource("models"))) / "weights" / self.catalogue.spec(name).files["fp32"].file
 
 
 class _Networks:
@@ -53,8 +64,8 @@ class _Maker:
 @pytest.fixture
 def maker(monkeypatch: pytest.MonkeyPatch) -> _Maker:
     made = _Maker(32)
-    monkeypatch.setattr(CardSlot, "_maker", lambda *_: made)
-    monkeypatch.setattr(module, "_rate", lambda networks: {32: 1000, 16: 970, 8: 600, 4: 300}[networks.batch])
+    monkeypatch.setattr(CardSlot, "_opened", lambda _, batch, *__: made(batch))
+    monkeypatch.setattr(module, "swapper_rates", lambda *_: {32: 1000, 16: 970, 8: 600, 4: 300})
     return made
 
 
@@ -70,23 +81,79 @@ def _facts(**video: Any) -> Any:
     return SimpleNamespace(video=SimpleNamespace(**told))
 
 
-def test_the_smallest_batch_that_is_fast_enough_is_measured_once_and_kept(tmp_path: Path, maker: _Maker) -> None:
+def test_the_smallest_batch_that_is_fast_enough_is_measured_once_and_kept(
+    tmp_path: Path, maker: _Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert fast_enough({32: 1000, 16: 970, 8: 600}) == 16
     slot = _slot(tmp_path)
     networks: Any = slot.networks(RECIPE, MODELS)
     assert networks.batch == 16
     assert slot.networks(RECIPE, MODELS) is networks
-    assert [made.batch for made in maker.made] == [32, 16, 8, 4, 16]
-    assert all(made.closed for made in maker.made[:-1])
+    assert [made.batch for made in maker.made] == [16]
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(module, "swapper_rates", refuse)
     again: Any = _slot(tmp_path).networks(RECIPE, MODELS)
     assert again.batch == 16
-    assert len(maker.made) == 6
 
 
-def test_what_does_not_fit_is_not_timed(tmp_path: Path, maker: _Maker) -> None:
+def test_what_does_not_fit_is_opened_with_less(tmp_path: Path, maker: _Maker) -> None:
     maker.most = 8
     networks: Any = _slot(tmp_path).networks(RECIPE, MODELS)
     assert networks.batch == 8
+
+
+def test_only_the_swapper_is_opened_to_be_timed_and_what_does_not_fit_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[tuple[str, tuple[int, ...]]] = []
+    inner = Stage.network
+
+    def network(stage: Stage, name: str, sizes: tuple[int, ...], capacity: int, **told: Any) -> Opened:
+        opened.append((name, sizes))
+        if sizes[0] > 8:
+            raise OutOfMemoryError("full")
+        return inner(stage, name, sizes, capacity, **told)
+
+    monkeypatch.setattr(Stage, "network", network)
+    rates = swapper_rates(Device(TWIN), _StandIn(), "yunet", None)
+    assert opened == [("yunet", (batch,)) for batch in (32, 16, 8, 4)]
+    assert set(rates) == {8, 4}
+    assert min(rates.values()) > 0
+
+
+def test_eyes_stay_open_from_recipe_to_recipe_and_are_opened_anew_for_another_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class _Sight(_Networks):
+        def __init__(self, device: Device, models: Any, batch: int) -> None:
+            super().__init__(batch)
+            sights.append(self)
+
+    class _Swapper(_Networks):
+        def __init__(
+            self, device: Device, models: Any, model: str, precision: Any, batch: int, *_: Any, sight: Any
+        ) -> None:
+            super().__init__(batch)
+            self.sight = sight
+
+    sights: list[_Sight] = []
+    monkeypatch.setattr(module, "Sight", _Sight)
+    monkeypatch.setattr(module, "CardNetworks", _Swapper)
+    book = PlanBook(tmp_path / "plans.json")
+    other = Recipe(name="s", processors=(ProcessorSpec(kind="swap", model="simswap-256", settings={}),))
+    for recipe, batch in ((RECIPE, 16), (other, 16)):
+        book.put(CARD, recipe.digest(), SlotPlan(1, batch, 100, ""))
+    slot = CardSlot(Settings(), book, card=CARD)
+    first: Any = slot.networks(RECIPE, MODELS)
+    second: Any = slot.networks(other, MODELS)
+    assert (first.closed, second.closed) == (True, False)
+    assert first.sight is second.sight is sights[0]
+    assert slot.shrink(other)
+    third: Any = slot.networks(other, MODELS)
+    assert (third.batch, third.sight, sights[0].closed) == (8, sights[1], True)
 
 
 def test_memory_that_runs_out_in_a_chunk_halves_the_batch_and_in_the_end_leaves_the_card(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -25,7 +25,7 @@ class Depth:
         self.value = 0
 
 
-def ahead(items: Iterable[T], size: int, depth: Depth | None = None) -> Iterator[T]:
+def ahead(items: Iterable[T], size: int, depth: Depth | None = None) -> Generator[T, None, None]:
     """Iterate `items` in a thread of its own, at most `size` of them ahead of the consumer; `depth` tells how many are.
 
     An error in `items` is raised here, after the items before it. Closing the iterator early stops the thread and

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from farm.worker.stages import Behind, ahead
+from farm.faces.stages import Behind, ahead
 
 
 def test_items_come_in_order() -> None:
