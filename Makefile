@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 GPU_PY ?= $(PY)
 
-.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-gpu bench-live exactness clean
+.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-gpu bench-gpu-mesh bench-live exactness clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -38,6 +38,9 @@ test-gpu: ## tests that need an NVIDIA card, in a Python that has the gpu extra 
 
 bench-gpu: ## the card's path against the network alone, x264 alone and the peers' way
 	$(GPU_PY) -m bench.gpu
+
+bench-gpu-mesh: ## the bundled default on a card, against the processor's path
+	$(GPU_PY) -m bench.gpu_mesh
 
 test-acceptance: setup ## tests with real processes, real clips and a real browser
 	.venv/bin/pytest tests/acceptance

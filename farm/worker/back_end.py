@@ -51,7 +51,7 @@ class BackEnd:
     def report(self, **queues: int) -> dict[str, object]:
         """For the slot's report: what works, how fast, how full; `queues` are the depths between the stages."""
         fill = {} if self.networks is None else self.networks.fill()
-        provider = "" if self.networks is None else self.networks.swapper.buckets.provider
+        provider = "" if self.networks is None else self.networks.provider
         stages = {stage: round(rate, 1) for stage, rate in self.rates.fps().items()}
         return {"back_end": self.name, "provider": provider, "stages": stages, "queues": queues, "fill": fill}
 

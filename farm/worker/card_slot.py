@@ -20,7 +20,7 @@ from farm.inference.buckets import ready
 from farm.inference.opening import runtime
 from farm.inference.session import Models
 from farm.media import nvdec
-from farm.recipe import Recipe
+from farm.recipe import MESH_WARP, Recipe
 from farm.settings import Settings
 from farm.worker.devices import Card, find_cards, load_nvml, process_mib
 from farm.worker.gpu_fit import fitted
@@ -73,10 +73,7 @@ class CardSlot:
         if self._held is not None and self._held[0] == digest:
             return self._held[1]
         self._let_go()
-        (spec,) = recipe.processors
-        asked = NeuralSwapSettings.model_validate(spec.settings)
-        side = models.catalogue.spec(spec.model).input("target").size
-        told = (spec.model, asked.precision, step_settings(asked, side))
+        told = _asked(recipe, models)
 
         def make(batch: int) -> CardNetworks:
             return self._opened(batch, models, *told)
@@ -84,8 +81,9 @@ class CardSlot:
         if self.card is None:
             made = make(_TWIN_BATCH)
         else:
-            if self._book.get(self.card, digest) is None:
-                self._measure(self.card, digest, models, spec.model, asked.precision)
+            model, precision, _ = told
+            if model is not None and self._book.get(self.card, digest) is None:
+                self._measure(self.card, digest, models, model, precision)
             made, _ = fitted(make, self.card, digest, GUESS, self._book)
         self._held = (digest, made)
         return made
@@ -138,7 +136,7 @@ class CardSlot:
         return Device.card(self._settings.providers or ("auto",))
 
     def _opened(
-        self, batch: int, models: Models, model: str, precision: str | None, settings: SwapSettings
+        self, batch: int, models: Models, model: str | None, precision: str | None, settings: SwapSettings | None
     ) -> CardNetworks:
         """The swapper beside the eyes, which stay open from recipe to recipe of one batch size."""
         device = self._device()
@@ -157,6 +155,16 @@ class CardSlot:
             why = f"measured: {', '.join(f'{size}: {rate:.0f}/s' for size, rate in sorted(rates.items()))}"
             self._book.put(card, digest, SlotPlan(1, batch, GUESS.at(batch), why))
             log.info("batch chosen", card=card.name, batch=batch, why=why)
+
+
+def _asked(recipe: Recipe, models: Models) -> tuple[str | None, str | None, SwapSettings | None]:
+    """The swapper's model, precision and settings; nothing of that for mesh-warp, which is no network."""
+    (spec,) = recipe.processors
+    if spec.model == MESH_WARP:
+        return None, None, None
+    asked = NeuralSwapSettings.model_validate(spec.settings)
+    side = models.catalogue.spec(spec.model).input("target").size
+    return spec.model, asked.precision, step_settings(asked, side)
 
 
 def swapper_rates(device: Device, models: Weights, model: str, precision: str | None) -> dict[int, float]:

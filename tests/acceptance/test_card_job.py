@@ -1,8 +1,7 @@
-"""One job by the card's path on its NumPy twin and one by the processor's, each through a whole farm."""
+"""Jobs by the card's path on its NumPy twin and by the processor's, each through a whole farm: both kinds of swap."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,9 @@ from tests.acceptance.conftest import Farm
 from tests.stand_ins import stand_in_catalogue
 
 LEAST_DB = 38.0
-SETTINGS = {"swap": {"mask": {"areas": ["face"]}}}
+RECIPES: dict[str, dict[str, Any]] = {"swap": {}, "swap-inswapper": {"swap": {"mask": {"areas": ["face"]}}}}
+Made = dict[str, tuple[Path, dict[str, Any]]]
+"""By recipe: the lossless deliverable, and what the first chunk's record says."""
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,10 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rendered(
-    tmp_path_factory: pytest.TempPathFactory, catalogue: Path, clip: Sample
-) -> Callable[[str], tuple[Path, dict[str, Any]]]:
-    """Renders the clip with a back end: the lossless deliverable, and what the first chunk's record says."""
+def rendered(tmp_path_factory: pytest.TempPathFactory, catalogue: Path, clip: Sample) -> dict[str, Made]:
+    """The clip rendered by each back end with each recipe."""
 
-    def render(back_end: str) -> tuple[Path, dict[str, Any]]:
+    def render(back_end: str) -> Made:
         home = tmp_path_factory.mktemp(back_end)
         stand_in_catalogue(catalogue, home, ["inswapper-128"])
         settings = load_settings(
@@ -54,13 +53,13 @@ def rendered(
             assert local.state is not None
             client = Client(local.state.url)
             farm = Farm(local, client)
-            job = farm.finished(farm.submit(clip.plate, recipe="swap-inswapper", settings=SETTINGS))
-            path = farm.download(job, "ffv1", home / "made.mkv")
+            asked = {name: farm.submit(clip.plate, recipe=name, settings=told) for name, told in RECIPES.items()}
+            jobs = {name: farm.finished(job) for name, job in asked.items()}
+            paths = {name: farm.download(job, "ffv1", home / f"{name}.mkv") for name, job in jobs.items()}
             client.close()
-            record = record_of(local.state.database_url, job.id)
-        return path, record
+            return {name: (paths[name], record_of(local.state.database_url, job.id)) for name, job in jobs.items()}
 
-    return render
+    return {back_end: render(back_end) for back_end in ("twin", "cpu")}
 
 
 def record_of(url: str, job_id: str) -> dict[str, Any]:
@@ -72,10 +71,11 @@ def record_of(url: str, job_id: str) -> dict[str, Any]:
     return record
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_both_back_ends_make_the_same_film_and_say_which_they_are(
-    clip: Sample, rendered: Callable[[str], tuple[Path, dict[str, Any]]]
+    clip: Sample, rendered: dict[str, Made], recipe: str
 ) -> None:
-    (twin, twin_record), (cpu, cpu_record) = rendered("twin"), rendered("cpu")
+    (twin, twin_record), (cpu, cpu_record) = rendered["twin"][recipe], rendered["cpu"][recipe]
     assert twin_record["back_end"] == "twin"
     assert twin_record["decoder"] == "cpu"
     assert {use["actual"] for use in twin_record["card_models"]} == {"CPUExecutionProvider"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -18,6 +18,7 @@ from farm.faces.cuda.look import CADENCE, Looker
 from farm.faces.cuda.networks import CardNetworks, Eye, Opened
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.seen import five_of
+from farm.faces.cuda.skins import SkinReader
 from farm.faces.cuda.surface import Surface
 from farm.faces.detect import Detection
 from farm.faces.embed import unit
@@ -67,7 +68,10 @@ class CardBatch:
 
 @dataclass(slots=True, eq=False)
 class CardView(FrameView):
-    """A frame of a plate that is shown as it is coded; no other fits on the card."""
+    """A frame of a plate that is shown as it is coded; no other fits on the card. It lies at `place` of `batch`."""
+
+    place: int = 0
+    batch: CardBatch | None = None
 
     def shown(self, point: NDArray[np.float64], facts: PlateFacts) -> tuple[float, float]:
         return float(point[0]), float(point[1])
@@ -86,9 +90,12 @@ class CardAnalyst(CloseUp):
         facts: PlateFacts,
         *,
         hands: bool,
+        skin: bool = False,
+        expressions: bool = False,
         cadence: int = CADENCE,
     ) -> None:
-        super().__init__(models, facts, hands=hands)
+        super().__init__(models, facts, hands=hands, skin=skin, expressions=expressions)
+        self._skins = SkinReader(surface, self._expressions) if skin else None
         self._surface, self._wants_hands = surface, hands
         self._aside, self._alone = networks.aside.kernels, Lock()
         self._lookers = [
@@ -112,7 +119,7 @@ class CardAnalyst(CloseUp):
         eye.kernels.after(batch.ready)
         found = looker.look(batch.array, len(batch), first=batch.heads[0].index, peek=batch.peek)
         views: list[FrameView] = [
-            CardView(head, found.small[place], [], partial(self._shown, batch, place))
+            CardView(head, found.small[place], [], partial(self._shown, batch, place), place=place, batch=batch)
             for place, head in enumerate(batch.heads)
         ]
         sizes = (found.box[:, 2:] - found.box[:, :2]).max(axis=1, initial=0.0)
@@ -125,6 +132,9 @@ class CardAnalyst(CloseUp):
         for view in views:
             settle(view.faces)
         embedded = self._ask_embeddings(eye, batch, views)
+        if self._skins is not None:
+            seen = [(place, face) for place, view in enumerate(views) for face in view.faces]
+            self._skins.read(eye.mesh, batch.array, [place for place, _ in seen], [face for _, face in seen])
         if self._wants_hands:
             self._find_all_hands(eye, batch, views)
         for tell in embedded:
@@ -142,6 +152,8 @@ class CardAnalyst(CloseUp):
         return preview, np.asarray(affine, np.float64)
 
     def _face(self, view: FrameView, marks: Landmarks, found: Detection | None) -> FaceView:
+        if self._skins is not None and isinstance(view, CardView) and view.batch is not None:
+            return super()._face(replace(view, frame=self.fetched(view.batch, view.place)), marks, found)
         points = marks.moved(view.to_frame).points
         score = found.score if found else 0.0
         return FaceView(extent(points), points, score, marks.presence, _NO_TEXTURE, _NO_SKIN, None)

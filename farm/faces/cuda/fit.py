@@ -23,7 +23,7 @@ def recipe_misfit(recipe: Recipe, models: Weights) -> str:
         return "the card's path looks with the bundled detector in its plain settings"
     (spec,) = recipe.processors
     if spec.model == MESH_WARP:
-        return "mesh-warp is painted by the processor"
+        return ""
     settings = NeuralSwapSettings.model_validate(spec.settings)
     if is_int8(settings.precision):
         return "networks in int8 are run by the processor"

@@ -28,7 +28,7 @@ _PATCHES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Laid:
     """usable: whether every value was a number; else the face was left as it is. mask: float32[h, w], where wanted."""
 
     usable: bool
@@ -42,9 +42,9 @@ class MeshStep:
     def __init__(self, device: MeshDevice, surface: Surface, settings: SwapSettings) -> None:
         self._device, self._surface, self._settings = device, surface, settings
 
-    def lay(self, frames: Array, faces: Sequence[MeshFace], *, masks: bool) -> list[Outcome]:
+    def lay(self, frames: Array, faces: Sequence[MeshFace], *, masks: bool) -> list[Laid]:
         """What became of each; with `masks` each with its mask."""
-        made: list[Outcome] = []
+        made: list[Laid] = []
         for some in groups(faces):
             made += _Group(self._device, self._surface, self._settings, some).lay(frames, masks)
         return made
@@ -71,7 +71,7 @@ class _Group:
         frame_of, box, start = device.put(self._canvases.frame_of, self._canvases.box, self._canvases.start)
         self._frame_of, self._table = frame_of, (box, start)
 
-    def lay(self, frames: Array, masks: bool) -> list[Outcome]:
+    def lay(self, frames: Array, masks: bool) -> list[Laid]:
         rgb = self._room("rgb", 3)
         where = (self._frame_of, *self._table)
         self._device.run(do.RGB, self._most, self._count, frames, *where, rgb, surface=self._surface)
@@ -220,13 +220,13 @@ class _Group:
         dark = lids.darker(np.ascontiguousarray(band[:, columns]), face.width)
         return np.asarray(1 + (dark - 1) * mask, np.float32)
 
-    def _outcomes(self, flags: Array, mask: Array | None) -> list[Outcome]:
+    def _outcomes(self, flags: Array, mask: Array | None) -> list[Laid]:
         told = self._device.download(flags)
         whole = self._device.download(mask) if mask is not None else None
         made = []
         for face, start, (broken, changed) in zip(self._faces, self._canvases.start, told, strict=True):
             own = None if whole is None else whole[start : start + face.pixels].reshape(face.kept.shape)
-            made.append(Outcome(not broken, bool(changed), own))
+            made.append(Laid(not broken, bool(changed), own))
         return made
 
 

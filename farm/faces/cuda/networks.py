@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from farm.errors import RecipeError
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.look import CADENCE
+from farm.faces.cuda.mesh_device import MeshDevice, mesh_device
 from farm.faces.cuda.swap import SwapSettings, SwapStep
 from farm.faces.network import DETECTOR, EMBEDDER, HANDS, LANDMARKER, PALMS
 from farm.faces.track import HANDS_EVERY
@@ -84,6 +87,11 @@ class Stage:
         self.home = Home(name)
         self.open: list[Buckets] = []
         self.uses: list[dict[str, Any]] = []
+
+    @cached_property
+    def mesh(self) -> MeshDevice:
+        """The mesh-warp's kernels on this stage's stream."""
+        return mesh_device(self.kernels)
 
     def close(self) -> None:
         self.home.close()
@@ -177,6 +185,7 @@ class Sight:
 class CardNetworks:
     """Everything that one swapper's recipe runs, for batches of `batch` frames, stage by stage.
 
+    swapper: its model; None for mesh-warp, which is kernels and no network, and takes neither precision nor settings.
     sight: the eyes, which stay open when this is closed; None opens some of its own. Raises OutOfMemoryError where the
     device is full, RecipeError where a network cannot be run there; then nothing stays open but `sight`.
     """
@@ -185,10 +194,10 @@ class CardNetworks:
         self,
         device: Device,
         models: Weights,
-        swapper: str,
+        swapper: str | None,
         precision: str | None,
         batch: int,
-        settings: SwapSettings,
+        settings: SwapSettings | None,
         *,
         sight: Sight | None = None,
     ) -> None:
@@ -199,11 +208,13 @@ class CardNetworks:
         self._stages: list[Stage] = []
         try:
             self.hand, self.fetch, self.feed, self.aside = (self._stage(device, models, name) for name in _STAGES)
-            needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings)
-            self.swapper = self.hand.network(
-                swapper, (batch, max(1, batch // 4)), max(batch, needed), precision=precision
-            )
-            ready(self.hand.open)
+            self._swapper: Opened | None = None
+            if swapper is not None:
+                needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings or SwapSettings())
+                self._swapper = self.hand.network(
+                    swapper, (batch, max(1, batch // 4)), max(batch, needed), precision=precision
+                )
+                ready(self.hand.open)
         except BaseException:
             self.close()
             raise
@@ -214,10 +225,24 @@ class CardNetworks:
         if self._owns_sight:
             self._sight.close()
 
+    @property
+    def swapper(self) -> Opened:
+        """The recipe's; RecipeError where it has no network."""
+        if self._swapper is None:
+            raise RecipeError("The recipe's swapper is no network.", where="the card's path", do="Report it.")
+        return self._swapper
+
+    @property
+    def provider(self) -> str:
+        """What runs the networks."""
+        return (self._swapper or self.eyes[0].detector).buckets.provider
+
     def fill(self) -> dict[str, float]:
         """Share of the samples computed that was asked for, by network, since the networks were opened."""
         eye = self.eyes[0]
-        told = {"detector": eye.detector, "landmarks": eye.landmarker, "swapper": self.swapper}
+        told = {"detector": eye.detector, "landmarks": eye.landmarker}
+        if self._swapper is not None:
+            told["swapper"] = self._swapper
         return {name: round(opened.buckets.fill, 3) for name, opened in told.items()}
 
     def used(self) -> list[dict[str, Any]]:

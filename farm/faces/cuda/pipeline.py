@@ -20,17 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.cuda.analyst import CardAnalyst, CardBatch, head_of
-from farm.faces.cuda.backend import Array
+from farm.faces.cuda.backend import Array, Kernels
 from farm.faces.cuda.look import CADENCE
+from farm.faces.cuda.mesh_painter import MeshPainter
 from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
-from farm.faces.cuda.painter import Begun, CardPainter, Painted, Planned
+from farm.faces.cuda.painter import CardPainter, Painted, Planned
 from farm.faces.cuda.rates import Rates
 from farm.faces.cuda.surface import Surface
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mapping import Mapping
+from farm.faces.meshwarp import SwapSettings
 from farm.faces.neural_settings import NeuralSwapSettings
 from farm.faces.pipeline import Rendered
+from farm.faces.processors import sight_of
 from farm.faces.report import FrameReport
 from farm.faces.roles import Roles
 from farm.faces.stages import Depth, ahead
@@ -39,7 +42,7 @@ from farm.faces.views import FrameView
 from farm.inference.session import Models
 from farm.media.facts import PlateFacts
 from farm.media.frame import CardFrame, Frame
-from farm.recipe import Recipe
+from farm.recipe import MESH_WARP, Recipe
 
 CONTEXT = (BEFORE + CADENCE - 1, AFTER + CADENCE - 1)
 """Frames needed before and after each frame: the window, and the frames on whose lines its ends lie."""
@@ -70,7 +73,7 @@ class _Pending:
 
 
 class CardPipeline:
-    """Renders frames by a recipe of one neural swapper; `farm.faces.cuda.fit` says which recipes and plates fit.
+    """Renders frames by a recipe of one swapper; `farm.faces.cuda.fit` says which recipes and plates fit.
 
     Parameters
     ----------
@@ -96,14 +99,14 @@ class CardPipeline:
         watcher: Watcher | None = None,
     ) -> None:
         self._roles = Roles(recipe, cast_mapping, identities, facts)
-        (spec,) = recipe.processors
-        settings = NeuralSwapSettings.model_validate(spec.settings)
         self._networks, self._surface = networks, surface
         self._batch = networks.batch
-        self._analyst = CardAnalyst(networks, surface, models, facts, hands=settings.mask.hands)
-        self._painter = CardPainter(
-            networks, surface, models, spec.model, settings, self._analyst, overlay, matte=matte
-        )
+        sight = sight_of(recipe)
+        chosen = any(len(identities[name].bank) > 1 for name in cast_mapping.identities if name in identities)
+        self._analyst = CardAnalyst(
+            networks, surface, models, facts, hands=sight.hands, skin=sight.skin, expressions=chosen and sight.skin,
+        )  # fmt: skip
+        self._painter = _painter(recipe, networks, surface, models, self._analyst, overlay, matte)
         self._rates = rates or Rates()
         self._watcher = watcher
         self._free: deque[Array] = deque()
@@ -198,11 +201,11 @@ class CardPipeline:
         begun = self._networks.hand.home.submit(self._begun, pending)
         return [self._networks.fetch.home.submit(self._fetched, begun, wanted)]
 
-    def _begun(self, pending: _Pending) -> Begun:
+    def _begun(self, pending: _Pending) -> Any:
         with self._rates.timed("swap", 0):
             return self._painter.begin(pending.batch, pending.planned)
 
-    def _fetched(self, painting: Future[Begun], wanted: list[int]) -> list[Rendered]:
+    def _fetched(self, painting: Future[Any], wanted: list[int]) -> list[Rendered]:
         """The frames at the places `wanted`, a range, in memory; their batch is free for others afterwards."""
         begun, kernels = painting.result(), self._networks.fetch.kernels
         batch = begun.batch
@@ -283,6 +286,30 @@ class CardPipeline:
         picture = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
         self._surface.pack(frame, picture[0])
         kernels.upload(picture, batch.array[place : place + 1])
+
+
+class _Painter(Protocol):
+    """A swapper and the label, in two steps: see `CardPainter`."""
+
+    def begin(self, batch: CardBatch, planned: Sequence[Sequence[Planned]]) -> Any: ...
+    def finish(self, begun: Any, kernels: Kernels) -> Painted: ...
+
+
+def _painter(
+    recipe: Recipe,
+    networks: CardNetworks,
+    surface: Surface,
+    models: Models,
+    analyst: CardAnalyst,
+    overlay: Overlay | None,
+    matte: bool,
+) -> _Painter:
+    (spec,) = recipe.processors
+    if spec.model == MESH_WARP:
+        painted = SwapSettings.model_validate(spec.settings)
+        return MeshPainter(networks, surface, painted, analyst, overlay, matte=matte)
+    settings = NeuralSwapSettings.model_validate(spec.settings)
+    return CardPainter(networks, surface, models, spec.model, settings, analyst, overlay, matte=matte)
 
 
 def _abandon(futures: Iterable[Future[Any]]) -> None:

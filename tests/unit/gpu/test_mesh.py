@@ -19,7 +19,7 @@ from farm.faces.cuda import mesh_device as do
 from farm.faces.cuda.canvas import Canvases, plan_of_unrolling
 from farm.faces.cuda.mesh_device import KERNELS, Kernel, MeshDevice, NumpyMesh
 from farm.faces.cuda.mesh_plan import MeshFace, mesh_face
-from farm.faces.cuda.mesh_step import MeshStep, Outcome, groups
+from farm.faces.cuda.mesh_step import Laid, MeshStep, groups
 from farm.faces.cuda.raster import Drawing, raster_draw
 from farm.faces.cuda.surface import Surface
 from farm.faces.dressing import dressed
@@ -113,7 +113,7 @@ def planned(case: str, shot: Frame) -> MeshFace:
     return mesh_face(0, shot, who, someone, shares, SETTINGS, lambda box: region_to_rgb(shot, box))
 
 
-def on_device(device: MeshDevice, case: str) -> tuple[Frame, Outcome]:
+def on_device(device: MeshDevice, case: str) -> tuple[Frame, Laid]:
     shot = plate()
     surface = Surface.of(shot)
     frames = np.zeros((1, surface.rows, surface.width), surface.dtype)

@@ -99,6 +99,15 @@ def test_the_smallest_batch_that_is_fast_enough_is_measured_once_and_kept(
     assert again.batch == 16
 
 
+def test_mesh_warp_takes_the_card_with_what_memory_holds_and_nothing_is_timed(
+    tmp_path: Path, maker: _Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "swapper_rates", lambda *_: pytest.fail("there is no network to time"))
+    chosen = back_end.choose(_slot(tmp_path), preset("swap"), _facts(), MODELS)
+    assert (chosen.name, chosen.why) == ("card", "")
+    assert [made.batch for made in maker.made] == [32]
+
+
 def test_what_does_not_fit_is_opened_with_less(tmp_path: Path, maker: _Maker) -> None:
     maker.most = 8
     networks: Any = _slot(tmp_path).networks(RECIPE, MODELS)
@@ -190,7 +199,7 @@ def test_memory_that_runs_out_with_the_smallest_batch_takes_a_slot_where_there_a
     ("recipe", "facts", "missing", "why"),
     [
         (RECIPE, _facts(), "this slot has no NVIDIA card", "no NVIDIA card"),
-        (preset("swap"), _facts(), "", "mesh-warp"),
+        (preset("swap-inswapper+gfpgan"), _facts(), "", "nothing else"),
         (preset("passthrough"), _facts(), "", "nothing is changed"),
         (RECIPE, _facts(rotation=90), "", "turned"),
         (RECIPE, _facts(sample_format="yuv444p"), "", "yuv444p"),
