@@ -9,6 +9,7 @@ from collections.abc import Mapping as MappingOf
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +35,13 @@ from farm.recipe import Recipe
 class Rendered:
     """A finished frame, what was done to it, and where: uint8[h, w], 255 fully changed, 0 bit for bit the plate's.
 
-    `mask` is None where nothing was changed.
+    `mask` is None where nothing was changed. `there`: luma and chroma of the frame on the card, for an encoder there.
     """
 
     frame: Frame
     report: FrameReport
     mask: NDArray[np.uint8] | None
+    there: tuple[Any, Any] | None = None
 
 
 class FacePipeline:

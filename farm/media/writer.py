@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from farm.errors import DiskFullError, FarmError, InfrastructureError, RecipeError, is_disk_full
+from farm.media.card_picture import CardPicture, handed_over, through_memory
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts, Rational
 from farm.media.frame import Frame, Plane
@@ -87,10 +88,21 @@ class ChunkWriter:
 
     `write` takes each frame once; `close` finishes the file and gives its facts. Leaving the block by an exception
     removes the file. Memory does not grow with the chunk's length, but for the encoder's own look-ahead.
+
+    on_card: frames come with their pictures on a card, for encoders that take them there. Where that fails with the
+    first frame they go through memory; `way` says which way they went and why, for the attempt's record.
     """
 
     def __init__(
-        self, path: Path, plan: EncoderPlan, facts: PlateFacts, timeline: Timeline, first: int, last: int
+        self,
+        path: Path,
+        plan: EncoderPlan,
+        facts: PlateFacts,
+        timeline: Timeline,
+        first: int,
+        last: int,
+        *,
+        on_card: bool = False,
     ) -> None:
         if not 0 <= first < last <= len(timeline):
             raise RecipeError(
@@ -113,6 +125,8 @@ class ChunkWriter:
         self._samples = hashlib.sha256() if plan.lossless else None
         self._facts: ChunkFacts | None = None
         self._output: Any = None
+        why = through_memory(plan) if on_card else "frames are not worked on by the card"
+        self._direct, self.way = not why, f"through memory: {why}" if why else "on the card, by DLPack"
         self._open()
 
     def _open(self) -> None:
@@ -131,13 +145,18 @@ class ChunkWriter:
             context.sample_aspect_ratio = plan.sample_aspect_ratio
             context.field_order = next((n for n, name in FIELD_ORDERS.items() if name == plan.field_order), 0)
             self._stream.time_base = self._timeline.time_base
-            context.open()
+            if not self._direct:
+                # Else it is opened with the first picture, which tells the memory that it lies in.
+                context.open()
         except (av.error.FFmpegError, ValueError, OSError) as error:
             self._abandon()
             raise _refused(plan, error) from error
 
-    def write(self, frame: Frame, mask: Mask | None = None) -> None:
-        """Encode the next frame; `mask` (uint8, 0..255, of the frame's size) where the plan is of a matte or a face."""
+    def write(self, frame: Frame, mask: Mask | None = None, picture_there: CardPicture | None = None) -> None:
+        """Encode the next frame; `mask` (uint8, 0..255, of the frame's size) where the plan is of a matte or a face.
+
+        picture_there: the frame on the card, where the writer was told of one.
+        """
         if frame.index != self._next or frame.index >= self._last:
             raise RecipeError(
                 f"Frame {frame.index} came where frame {self._next} of [{self._first}, {self._last}) was due.",
@@ -159,9 +178,33 @@ class ChunkWriter:
             self._looks.append(look_of(planes[0], made.name))
         if frame.concealed:
             self._concealed.append(frame.index)
-        picture.pts, picture.time_base = frame.index - self._first, 1 / self._plan.rate
         self._next += 1
-        self._encode(picture)
+        if self._direct and picture_there is not None and self._handed(picture_there, frame.index):
+            return
+        self._encode(self._timed(picture, frame.index))
+
+    def _timed(self, picture: av.VideoFrame, index: int) -> av.VideoFrame:
+        picture.pts, picture.time_base = index - self._first, 1 / self._plan.rate
+        return picture
+
+    def _handed(self, picture: CardPicture, index: int) -> bool:
+        """Encode a picture where it lies; False where the first is refused: then all go through memory."""
+        try:
+            given = self._timed(handed_over(picture, self._plan), index)
+            context = self._stream.codec_context
+            if index == self._first:
+                context.pix_fmt = given.format.name
+            packets = context.encode(given)
+        except (av.error.FFmpegError, ValueError, TypeError) as error:
+            if index != self._first:
+                raise _refused(self._plan, error) from error
+            self._direct, self.way = False, f"through memory: the card's encoder refused the first picture ({error})"
+            self._abandon()
+            self._open()
+            return False
+        for packet in packets:
+            self._mux(packet)
+        return True
 
     def _encode(self, picture: av.VideoFrame | None) -> None:
         try:

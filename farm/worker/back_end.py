@@ -99,8 +99,9 @@ def pipeline_of(
     matte: bool,
     threads: int,
     watcher: Watcher | None = None,
+    to_encoder: bool = False,
 ) -> CardPipeline | FacePipeline:
-    """The pipeline; on the card it lays the label itself."""
+    """The pipeline; on the card it lays the label itself, and with `to_encoder` gives its frames there as well."""
     if back_end.networks is None:
         return FacePipeline(cast.recipe, cast.mapping, cast.identities, models, facts, threads=threads)
     surface = surface_of(facts)
@@ -116,4 +117,5 @@ def pipeline_of(
         matte=matte,
         rates=back_end.rates,
         watcher=watcher,
+        to_encoder=to_encoder,
     )

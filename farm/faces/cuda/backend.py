@@ -38,6 +38,10 @@ class Kernels(Protocol):
         """Copy `host` into the first rows of `into`."""
         ...
 
+    def copied(self, array: Array) -> Array:
+        """A copy on the device."""
+        ...
+
     def download(self, array: Array) -> NDArray[Any]: ...
 
     def later(self, array: Array) -> Later:
@@ -129,6 +133,9 @@ class NumpyKernels:
 
     def upload(self, host: NDArray[Any], into: Array) -> None:
         into[: len(host)] = host
+
+    def copied(self, array: Array) -> Array:
+        return np.array(array)
 
     def download(self, array: Array) -> NDArray[Any]:
         return np.array(array)

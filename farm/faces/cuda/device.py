@@ -140,6 +140,10 @@ class CudaKernels:
         self.wait()
         self._pinned.give(pinned, host.nbytes)
 
+    def copied(self, array: Array) -> Array:
+        with self.handle:
+            return array.copy()
+
     def download(self, array: Array) -> NDArray[Any]:
         return self.later(array)()
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,6 +79,7 @@ class CardPipeline:
     ----------
     overlay: the visible label, laid over every frame. matte: whether `Rendered.mask` is wanted, which is worked out on
     the processor. watcher: sees frames of the plate, for callers that cannot look at those that they give.
+    to_encoder: whether `Rendered.there` is wanted, for an encoder that takes pictures on the card.
     """
 
     context = CONTEXT
@@ -97,6 +98,7 @@ class CardPipeline:
         matte: bool = False,
         rates: Rates | None = None,
         watcher: Watcher | None = None,
+        to_encoder: bool = False,
     ) -> None:
         self._roles = Roles(recipe, cast_mapping, identities, facts)
         self._networks, self._surface = networks, surface
@@ -108,7 +110,7 @@ class CardPipeline:
         )  # fmt: skip
         self._painter = _painter(recipe, networks, surface, models, self._analyst, overlay, matte)
         self._rates = rates or Rates()
-        self._watcher = watcher
+        self._watcher, self._to_encoder = watcher, to_encoder
         self._free: deque[Array] = deque()
         self._fed = Depth()
         self._painting: deque[Future[list[Rendered]]] = deque()
@@ -212,13 +214,20 @@ class CardPipeline:
         with self._rates.timed("swap", len(wanted)):
             done = self._painter.finish(begun, kernels)
         with self._rates.timed("fetch", len(wanted)):
+            there = [self._there(kernels, batch.array[place]) for place in wanted] if self._to_encoder else []
             samples = kernels.planes(batch.array[wanted[0] : wanted[-1] + 1], self._surface)
             made = [
                 self._finished(batch.heads[place], picture, done, place)
                 for place, picture in zip(wanted, samples, strict=True)
             ]
+            made = [replace(one, there=picture) for one, picture in zip(made, there, strict=True)] if there else made
         self._free.append(batch.array)
         return made
+
+    def _there(self, kernels: Kernels, picture: Array) -> tuple[Array, Array]:
+        """Luma and chroma of a picture in memory of the device that is its own."""
+        own = kernels.copied(picture)
+        return own[: self._surface.height], own[self._surface.height :]
 
     def _watch(self, batch: CardBatch, places: Sequence[int]) -> None:
         for place in places:

@@ -19,6 +19,7 @@ from farm.faces.report import FrameReport, summarise
 from farm.faces.stages import Behind, Depth, ahead
 from farm.inference.bound import device_errors
 from farm.jobs.wire import ChunkTask, ObjectOut, RenderResult
+from farm.media.card_picture import through_memory
 from farm.media.deliverables import Source
 from farm.media.encoders import EncoderPlan
 from farm.media.facts import PlateFacts
@@ -82,7 +83,8 @@ def render(context: TaskContext) -> RenderResult:
         # Behind the block: while the error is alive, its traceback holds what was on the card.
         back_end = smaller(back_end, card, recipe, facts, models)
     stored = outputs.store()
-    environment = _environment(context, chunk, recipe, back_end, decoder) | {"fingerprint": digest}
+    environment = _environment(context, chunk, recipe, back_end, decoder)
+    environment |= {"fingerprint": digest, "encoders_fed": outputs.ways}
     if back_end.on_card:
         environment["slot_mib"] = card.remember(recipe)
     return RenderResult(
@@ -130,9 +132,10 @@ class _Work:
             matte=any(plan.source is not Source.PICTURE for plan in plans),
             threads=context.toolbox.threads,
             watcher=previews if decoder.name == NVDEC else None,
+            to_encoder=back_end.name == CARD and not all(through_memory(plan) for plan in plans),
         )
         reports: list[FrameReport] = []
-        outputs = _Outputs(context, chunk, facts, timeline)
+        outputs = _Outputs(context, chunk, facts, timeline, on_card=back_end.name == CARD)
         decoded = Depth()
         frames = self._frames(decoder, pipeline.context, previews, decoded)
 
@@ -239,7 +242,9 @@ def _models(context: TaskContext, recipe: Recipe) -> list[dict[str, object]]:
 class _Outputs:
     """One encoder for each deliverable, all fed with the same frames."""
 
-    def __init__(self, context: TaskContext, chunk: ChunkTask, facts: PlateFacts, timeline: Timeline) -> None:
+    def __init__(
+        self, context: TaskContext, chunk: ChunkTask, facts: PlateFacts, timeline: Timeline, *, on_card: bool
+    ) -> None:
         self._context = context
         self._chunk = chunk
         self._writers: dict[str, ChunkWriter] = {}
@@ -248,7 +253,7 @@ class _Outputs:
         for name in context.claim.job.deliverables:
             plan = EncoderPlan.model_validate(chunk.plan["encoders"][name])
             path = context.folder / f"{name}{plan.chunk_suffix}"
-            writer = ChunkWriter(path, plan, facts, timeline, chunk.first, chunk.last)
+            writer = ChunkWriter(path, plan, facts, timeline, chunk.first, chunk.last, on_card=on_card)
             self._writers[name] = self._open.enter_context(writer)
             self._paths[name] = path
         self._facts: dict[str, ChunkFacts] = {}
@@ -263,7 +268,12 @@ class _Outputs:
 
     def write(self, rendered: Rendered) -> None:
         for writer in self._writers.values():
-            writer.write(rendered.frame, rendered.mask)
+            writer.write(rendered.frame, rendered.mask, rendered.there)
+
+    @property
+    def ways(self) -> dict[str, str]:
+        """How frames went to each deliverable's encoder, and why."""
+        return {name: writer.way for name, writer in self._writers.items()}
 
     def store(self) -> dict[str, ObjectOut]:
         """Put the finished files into the store, under this attempt's own keys."""
