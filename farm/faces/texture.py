@@ -57,8 +57,7 @@ class Atlas:
     @property
     def features(self) -> Mask:
         """Where colour says little about the light: eyes, brows and lips, with a margin."""
-        grown = cv2.dilate(self.eyes, _disc(self.size // 64))
-        return np.clip(grown + blurred(self.brows, self.size / 128) + 0.8 * self.lips, 0, 1).astype(np.float32)
+        return _features(self.size)
 
 
 @cache
@@ -83,6 +82,13 @@ def atlas(size: int = SIZE) -> Atlas:
         core=np.maximum(upper, middle),
         middle=middle,
     )
+
+
+@cache
+def _features(size: int) -> Mask:
+    place = atlas(size)
+    grown = cv2.dilate(place.eyes, _disc(size // 64))
+    return np.clip(grown + blurred(place.brows, size / 128) + 0.8 * place.lips, 0, 1).astype(np.float32)
 
 
 def unwrap(
@@ -120,7 +126,8 @@ def skin_coloured(texture: Texture) -> Mask:
     centre = np.median(sample, axis=0)
     spread = 1.48 * np.median(np.abs(sample - centre), axis=0)
     tolerance = np.maximum(1.5 * spread, np.array([7.8, 5.0, 6.0])).astype(np.float32)
-    distance = np.sqrt((((blurred(lab, len(texture) / 128) - centre) / tolerance) ** 2).sum(axis=2))
+    light, a, b = np.moveaxis(((blurred(lab, len(texture) / 128) - centre) / tolerance) ** 2, 2, 0)
+    distance = np.sqrt(light + a + b)
     bare = 1 - smoothstep(distance, 1.8, 2.8)
     return np.asarray(cv2.morphologyEx(bare, cv2.MORPH_CLOSE, _disc(len(texture) // 42)), np.float32)
 
