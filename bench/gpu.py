@@ -170,7 +170,7 @@ def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def line(bench: Bench) -> None:
-    """Each network alone, one slot with it, and several; what one slot takes by kind of work."""
+    """Each network alone, one slot with it, and several; what one takes by kind of work; chunks, films."""
     with Slots(bench, max(1, *bench.slots)) as slots:
         for variant in VARIANTS:
             model = str(bench.network(variant))
@@ -180,16 +180,16 @@ def line(bench: Bench) -> None:
             (told["stages"],) = slots.ask(1, stages=min(5.0, bench.seconds))
             told["many"] = [slots.run(count) for count in bench.slots if count > 1]
             bench.keep(variant, told)
+            if variant == VARIANTS[0]:
+                _jobs(bench, slots)
 
 
-def jobs(bench: Bench) -> None:
+def _jobs(bench: Bench, slots: Slots) -> None:
     """Chunks of a job in one slot, and the way to a finished film."""
-    with Slots(bench, 1) as slots:
-        slots.ask(1, open="latent16", model=str(bench.network("latent16")))
-        for name, count, frames in CHUNKS:
-            (told,) = slots.ask(1, chunks=count, frames=frames)
-            bench.keep(f"chunks-{name}", told)
-        pairs = [slots.ask(1, mp4=bench.seconds, to=str(bench.work / "made.mp4"))[0] for _ in range(RUNS)]
+    for name, count, frames in CHUNKS:
+        (told,) = slots.ask(1, chunks=count, frames=frames)
+        bench.keep(f"chunks-{name}", told)
+    pairs = [slots.ask(1, mp4=bench.seconds, to=str(bench.work / "made.mp4"))[0] for _ in range(RUNS)]
     bench.keep("mp4", {key: statistics.median(pair[key] for pair in pairs) for key in ("alone", "fps")})
 
 
@@ -212,7 +212,7 @@ def agreement(bench: Bench) -> None:
     bench.keep("agreement", compare(bench.plate(), bench.network("latent16")))
 
 
-STEPS: dict[str, Callable[[Bench], None]] = {"agreement": agreement, "line": line, "jobs": jobs, "peers": peers}
+STEPS: dict[str, Callable[[Bench], None]] = {"agreement": agreement, "line": line, "peers": peers}
 
 
 def goals(bench: Bench) -> dict[str, Goal]:

@@ -15,7 +15,7 @@ from farm.faces.mesh import VERTICES
 from farm.faces.network import Network
 
 _PALM_CROP = 192
-_HAND_CROP = 224
+HAND_CROP = 224
 _REACH = 2.2
 PALM_LOGIT = float(np.log(0.2 / 0.8))
 """What the palm detector says of a palm with a score of .2, the least that counts."""
@@ -70,7 +70,11 @@ class HandFinder:
         return self._look(picture, hand.crop)
 
     def _look(self, picture: NDArray[np.uint8], affine: Affine) -> Hand | None:
-        outputs = self._hands.run(input_1=_tensor(picture, affine, _HAND_CROP))
+        return self.within(_tensor(picture, affine, HAND_CROP), affine)
+
+    def within(self, square: NDArray[np.float32], affine: Affine) -> Hand | None:
+        """The hand in the square of `affine`, cut out: float32[1, 224, 224, 3], RGB 0..1; None where there is none."""
+        outputs = self._hands.run(input_1=square)
         return hand_seen(outputs["Identity_1"], outputs["Identity"], affine)
 
 
@@ -101,7 +105,7 @@ def _fingers(size: float, centre: NDArray[np.float64], seven: NDArray[np.float64
     if length < 1:
         return []
     angle = float(np.arctan2(up[1], up[0])) + np.pi / 2
-    return [crop_around(centre + up / length * size / 2, size * 2.6, angle, _HAND_CROP)]
+    return [crop_around(centre + up / length * size / 2, size * 2.6, angle, HAND_CROP)]
 
 
 def hand_seen(score: NDArray[np.floating], points: NDArray[np.floating], affine: Affine) -> Hand | None:

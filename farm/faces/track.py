@@ -28,7 +28,7 @@ _GAP = 4
 _NEAR = 3.0
 """Frames: sharpness is measured every few frames, and changes within a few."""
 CUT = 0.12
-_QUICK = frozenset({*INNER_LIPS, *OUTER_LIPS, *LEFT_EYE, *RIGHT_EYE, *range(468, 478)})
+_QUICK = np.array(sorted({*INNER_LIPS, *OUTER_LIPS, *LEFT_EYE, *RIGHT_EYE, *range(468, 478)}))
 _SLOW_WEIGHTS = {
     3: np.array([-2, 3, 6, 7, 6, 3, -2]) / 21,
     2: np.array([-3, 12, 17, 12, -3]) / 35,
@@ -76,8 +76,7 @@ class Track:
         """Landmarks of offset 0, smoothed (478, 3); lids and lips less, for they move fast."""
         by_offset = {step.offset: step.face.points for step in self.steps}
         calm = _smoothed(by_offset, 3)
-        quick = list(_QUICK)
-        calm[quick] = _smoothed(by_offset, 2)[quick]
+        calm[_QUICK] = _smoothed({offset: points[_QUICK] for offset, points in by_offset.items() if -3 < offset < 3}, 2)
         return calm
 
 
@@ -259,10 +258,9 @@ def _smoothed(by_offset: dict[int, NDArray[np.float64]], half: int) -> NDArray[n
         half -= 1
     if half == 0:
         return by_offset[0].copy()
-    total = np.zeros_like(by_offset[0])
-    for weight, offset in zip(_SLOW_WEIGHTS[half].tolist(), range(-half, half + 1), strict=True):
-        total += weight * by_offset[offset]
-    return total
+    # One call for all: each of many would let other threads in between.
+    stacked = np.array([by_offset[offset] for offset in range(-half, half + 1)])
+    return np.asarray(np.einsum("o,okc->kc", _SLOW_WEIGHTS[half], stacked))
 
 
 def _same(a: Hand, b: Hand) -> bool:

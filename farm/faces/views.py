@@ -58,7 +58,7 @@ class FaceView:
     starts: the embedding was made because no face of the frame before continues here.
     filled: the detector missed it; it was found between its neighbours in time.
     traits: what the face does, where the analyst was asked for it.
-    worth: how much its embedding tells, kept by whoever works it out.
+    worth, middle: how much its embedding tells, and `centre`, kept once they were asked for.
     """
 
     box: NDArray[np.float64]
@@ -76,6 +76,7 @@ class FaceView:
     filled: bool = False
     traits: Traits | None = None
     worth: float | None = None
+    middle: NDArray[np.float64] | None = None
 
     @property
     def size(self) -> float:
@@ -83,7 +84,9 @@ class FaceView:
 
     @property
     def centre(self) -> NDArray[np.float64]:
-        return np.asarray(self.points[:VERTICES, :2].mean(axis=0))
+        if self.middle is None:
+            self.middle = np.asarray(self.points[:VERTICES, :2].mean(axis=0))
+        return self.middle
 
 
 Shown = tuple[NDArray[np.uint8], Affine]

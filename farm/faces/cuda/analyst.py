@@ -23,7 +23,7 @@ from farm.faces.cuda.surface import Surface
 from farm.faces.detect import Detection
 from farm.faces.embed import unit
 from farm.faces.geometry import ARCFACE_112, Affine, invert
-from farm.faces.hands import hand_crops, hand_seen, palm_crop, unlike
+from farm.faces.hands import HAND_CROP, Hand, hand_crops, hand_seen, palm_crop, unlike
 from farm.faces.landmarks import Landmarks
 from farm.faces.network import Networks
 from farm.faces.sharpness import sharpness
@@ -43,6 +43,8 @@ from farm.media.colour import upright_preview
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 
+_PLAIN = Packing(np.array([1, 1, 1, 0, 0, 0], np.float32), np.array([1, 1, 1, 0, 0, 0], np.float32), False, True)
+"""RGB of 0..1, pixel by pixel."""
 _NO_TEXTURE = np.zeros((0, 0, 3), np.float32)
 _NO_SKIN = np.zeros((0, 0), np.float32)
 
@@ -96,8 +98,9 @@ class CardAnalyst(CloseUp):
     ) -> None:
         super().__init__(models, facts, hands=hands, skin=skin, expressions=expressions)
         self._skins = SkinReader(surface, self._expressions) if skin else None
-        self._surface, self._wants_hands = surface, hands
+        self._surface = surface
         self._aside, self._alone = networks.aside.kernels, Lock()
+        self._square = self._aside.empty((1, HAND_CROP, HAND_CROP, 3), np.float32)
         self._lookers = [
             (
                 eye,
@@ -135,7 +138,7 @@ class CardAnalyst(CloseUp):
         if self._skins is not None:
             seen = [(place, face) for place, view in enumerate(views) for face in view.faces]
             self._skins.read(eye.mesh, batch.array, [place for place, _ in seen], [face for _, face in seen])
-        if self._wants_hands:
+        if self._hands is not None:
             self._find_all_hands(eye, batch, views)
         for tell in embedded:
             tell()
@@ -177,6 +180,16 @@ class CardAnalyst(CloseUp):
             asked.append(partial(_embedded, [face for _, face in some], crops, vectors))
         return asked
 
+    def follow_hand(self, view: FrameView, hand: Hand) -> Hand | None:
+        """As on the processor, but that only the hand's square is fetched; for any thread."""
+        if self._hands is None or not isinstance(view, CardView) or view.batch is None:
+            return super().follow_hand(view, hand)
+        plan = crop_plan(np.array([view.place]), invert(hand.crop)[None])
+        with self._alone:
+            self._aside.crop(view.batch.array, self._surface, plan, _PLAIN, self._square, side=HAND_CROP)
+            square = self._aside.download(self._square)
+        return self._hands.within(square, hand.crop)
+
     def _find_all_hands(self, eye: Eye, batch: CardBatch, views: list[FrameView]) -> None:
         """Hands near the faces of every few frames: palms first, then, where there may be one, the hand itself."""
         wanted = [
@@ -191,14 +204,14 @@ class CardAnalyst(CloseUp):
         ]
         squares = [square for _, _, square in near]
         answers = self._answers(eye, batch, [place for place, _, _ in near], squares, eye.hands)
-        for (_, face, square), (points, score, *_) in zip(near, answers, strict=True):
+        for (_, face, square), (points, score) in zip(near, answers, strict=True):
             hand = hand_seen(score, points, square)
             face.hands = unlike([*face.hands, *([hand] if hand is not None else [])])
 
     def _answers(
         self, eye: Eye, batch: CardBatch, places: list[int], crops: list[Affine], network: Opened
     ) -> list[tuple[NDArray[Any], ...]]:
-        """The network's outputs, in the order of its contract, for each of the crops (maps from frame to crop)."""
+        """The network's first two outputs for each of the crops (maps from frame to crop)."""
         arrays, room = network.buckets.arrays, network.buckets.capacity
         asked = []
         for start in range(0, len(crops), room):
@@ -206,7 +219,7 @@ class CardAnalyst(CloseUp):
             maps = np.stack([invert(crop) for crop in crops[some]])
             self._cut(eye, batch, places[some], maps, network)
             network.buckets.run(len(maps))
-            asked.append([eye.kernels.later(arrays[port.in_graph][: len(maps)]) for port in network.spec.outputs])
+            asked.append([eye.kernels.later(arrays[port.in_graph][: len(maps)]) for port in network.spec.outputs[:2]])
         return [row for told in asked for row in zip(*(output() for output in told), strict=True)]
 
     def _cut(

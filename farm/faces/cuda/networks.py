@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+import cv2
+
 from farm.errors import RecipeError
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.look import CADENCE
@@ -167,6 +169,8 @@ class Sight:
     """The eyes of a slot for batches of `batch` frames: each looks at one batch while the others look at theirs."""
 
     def __init__(self, device: Device, models: Weights, batch: int, *, eyes: int = EYES) -> None:
+        # OpenCV's threads wait for work awake, all cores of them for the small pictures that it is given here.
+        cv2.setNumThreads(1)
         self.batch = batch
         self.eyes: list[Eye] = []
         try:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from farm.errors import InputError
 from farm.faces.cast import build_cast, observe
+from farm.faces.cuda.analyst import CardAnalyst, CardBatch, head_of
 from farm.faces.cuda.fit import plate_misfit, recipe_misfit, surface_of
 from farm.faces.cuda.networks import TWIN, CardNetworks, Device
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.painter import step_settings
 from farm.faces.cuda.pipeline import CardPipeline
+from farm.faces.hands import Hand, palm_crop
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mapping import Mapping, MappingMode, MappingRequest, resolve
 from farm.faces.neural_identity import with_sources
@@ -22,6 +27,8 @@ from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.views import Analyst
 from farm.inference.session import Models
 from farm.inference.spec import LicenceClass
+from farm.media.colour import upright_preview
+from farm.media.frame import Frame
 from farm.provenance.label import Label
 from farm.recipe import MESH_WARP, ProcessorSpec, Recipe, preset
 from tests.integration.faces.conftest import Plate
@@ -158,6 +165,71 @@ def test_one_chunk_and_many_are_the_same_frames(stage: Stage) -> None:
             # With other neighbours in its batch a network's answer can differ in its last bits.
             assert np.abs(a.astype(int) - b.astype(int)).max() <= 1
             assert np.mean(a != b) < 1e-3
+
+
+class _Frames:
+    """The plate's frames; breaks after `whole` of them, and knows whether it was closed."""
+
+    def __init__(self, frames: Iterator[Frame], whole: int) -> None:
+        self._frames, self._whole, self.closed = frames, whole, False
+
+    def __iter__(self) -> Iterator[Frame]:
+        return self
+
+    def __next__(self) -> Frame:
+        self._whole -= 1
+        if self._whole < 0:
+            raise InputError("The segment is damaged.")
+        return next(self._frames)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_what_breaks_a_stage_reaches_the_caller_and_leaving_early_ends_them_all(stage: Stage) -> None:
+    if stage.recipe.processors[0].settings:
+        pytest.skip("the other recipe asks for more")
+    surface = surface_of(stage.plate.facts)
+    pipeline = CardPipeline(
+        stage.recipe, stage.mapping, stage.identities, stage.models, stage.plate.facts, stage.networks, surface
+    )
+    before = threading.active_count()
+    broken = _Frames(stage.plate.frames(0, 40), 9)
+    with pytest.raises(InputError, match="damaged"):
+        list(pipeline.process(broken, 0, 20))
+    assert broken.closed
+    left = _Frames(stage.plate.frames(0, 40), 40)
+    with closing(pipeline.process(left, 0, 20)) as rendered:
+        assert next(rendered).frame.index == 0
+    assert left.closed
+    assert threading.active_count() == before
+
+
+def test_a_hand_is_followed_in_its_square_as_the_processor_would_see_it(stage: Stage) -> None:
+    if stage.recipe.processors[0].settings:
+        pytest.skip("the other recipe asks for more")
+    facts, networks = stage.plate.facts, stage.networks
+    surface = surface_of(facts)
+    frame = next(iter(stage.plate.frames(0, 1)))
+    kernels = networks.feed.kernels
+    batch = CardBatch(kernels.empty((2, surface.rows, surface.width), surface.dtype), [head_of(frame)])
+    surface.pack(frame, batch.array[0])
+    analyst = CardAnalyst(networks, surface, stage.models, facts, hands=True)
+    view = analyst.look(batch)[0]
+    near = palm_crop(view.faces[0].points)
+    finder = analyst._hands
+    assert finder is not None
+    seen: list[NDArray[np.float32]] = []
+    inner, finder.within = finder.within, lambda square, affine: seen.append(square)  # type: ignore[method-assign,assignment]
+    analyst.follow_hand(view, Hand(np.zeros((21, 2)), 1.0, near))
+    picture, to_frame = upright_preview(frame, facts, max(surface.width, surface.height))
+    np.testing.assert_allclose(to_frame, [[1, 0, 0], [0, 1, 0]], atol=1e-9)
+    finder.follow(picture, Hand(np.zeros((21, 2)), 1.0, near))
+    assert seen[0].shape == seen[1].shape == (1, 224, 224, 3)
+    inside = (seen[1] > 0).any(axis=-1)
+    assert inside.mean() > 0.3
+    assert np.abs(seen[0] - seen[1])[inside].mean() < 0.02
+    finder.within = inner  # type: ignore[method-assign]
 
 
 def test_what_does_not_fit_says_why(plate: Plate, stand_ins: Models) -> None:
