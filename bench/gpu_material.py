@@ -22,8 +22,10 @@ COLOUR = ColourFacts(primaries="bt709", transfer="bt709", matrix="bt709", range=
 SURFACE = Surface(*SIZE, 8, COLOUR)
 
 
-def draw_plate(path: Path, frames: int = 240) -> None:
+def draw_plate(path: Path, frames: int = GOP) -> None:
     """1080p H.264 with one face of about 300 px, a key frame every two seconds.
+
+    In the first two seconds no hand is seen; later the collar is taken for one here and there.
 
     The sample's scene is drawn larger and its middle is taken, since its faces are a fifth of the picture.
     """
