@@ -35,8 +35,8 @@ class PlateCutter:
     in one piece, a second cursor follows and copies. Where the packets do not say which frames there are, the plate is
     decoded instead, and the chunks handed out so far are checked against that.
     `at_scenes` ends chunks where scenes begin, where one begins within reach: for work that remembers from frame to
-    frame. `watch` is told how many frames were found so far, also while no chunk comes out, and which
-    ones are coded anew; it may raise to end it.
+    frame. `watch` is told how many frames were found so far, also while no chunk comes out, and `coding`
+    the number of each one that is coded anew; both may raise to end it.
     """
 
     def __init__(
@@ -51,9 +51,10 @@ class PlateCutter:
         after: int = 0,
         by_decoding: bool = False,
         watch: Callable[[int], None] = lambda frames: None,
+        coding: Callable[[int], None] = lambda frame: None,
     ) -> None:
         self._path = path
-        self._watch = watch
+        self._watch, self._coding = watch, coding
         self._facts = facts
         self._folder = folder
         self._context = (before, after)
@@ -78,7 +79,7 @@ class PlateCutter:
         """
         try:
             segments = cut_wants(
-                self._path, self._facts, self._index, self._wants(), self._folder, log=self._log, watch=self._watch
+                self._path, self._facts, self._index, self._wants(), self._folder, log=self._log, watch=self._coding
             )
             for segment in segments:
                 yield CutChunk(self._ranges.pop(segment.first), segment)

@@ -16,6 +16,7 @@ from typing import Any, Self
 import av
 import av.error
 import numpy as np
+from av.codec.context import ThreadType
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
@@ -144,6 +145,8 @@ class ChunkWriter:
             context.time_base, context.framerate = 1 / plan.rate, plan.rate
             context.sample_aspect_ratio = plan.sample_aspect_ratio
             context.field_order = next((n for n, name in FIELD_ORDERS.items() if name == plan.field_order), 0)
+            # PyAV asks for threads within a picture only: x264 then cuts each into slices, which costs bits and time.
+            context.thread_type = ThreadType.AUTO
             self._stream.time_base = self._timeline.time_base
             if not self._direct:
                 # Else it is opened with the first picture, which tells the memory that it lies in.

@@ -18,6 +18,7 @@ from farm.media.sandbox import probe_safely, warm_up
 from farm.media.timeline import Timeline
 from farm.media.whole import job_encoder
 from farm.store import keys
+from farm.worker.heartbeat import Heartbeat
 from farm.worker.task import TaskContext
 
 
@@ -35,9 +36,7 @@ def plan(context: TaskContext) -> PlanResult:
     publish(facts.model_dump(mode="json"))
     before, after = CONTEXT if job.recipe.changes_faces else (0, 0)
 
-    def watch(frames: int) -> None:
-        context.heartbeat.progress(frames, "finding frames")
-        context.heartbeat.check()
+    progress = PlanProgress(context.heartbeat)
 
     def cutter(*, by_decoding: bool) -> PlateCutter:
         return PlateCutter(
@@ -50,7 +49,8 @@ def plan(context: TaskContext) -> PlanResult:
             # Trackers remember: at a cut they may forget.
             at_scenes=job.recipe.changes_faces,
             by_decoding=by_decoding,
-            watch=watch,
+            watch=progress.found,
+            coding=progress.coded,
         )
 
     def warn(timeline: Timeline) -> None:
@@ -60,13 +60,48 @@ def plan(context: TaskContext) -> PlanResult:
 
     shared = {"before": before, "after": after, "encoders": _encoders(context, facts)}
     try:
-        return _cut(context, cutter(by_decoding=context.claim.plan_by_decode), shared, warn)
+        return _cut(context, cutter(by_decoding=context.claim.plan_by_decode), shared, warn, progress)
     except PlanMismatchError:
-        return _cut(context, cutter(by_decoding=True), shared, warn)
+        return _cut(context, cutter(by_decoding=True), shared, warn, progress)
+
+
+class PlanProgress:
+    """What a plan says of itself: how many frames it has found, and in words how many of them are in segments.
+
+    Each call may raise what the heartbeat says to stop with.
+    """
+
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        self._heartbeat = heartbeat
+        self._found = 0
+        self._note = "finding frames"
+
+    def found(self, frames: int) -> None:
+        """So many frames are known; fewer than before where the plate is decoded from its beginning again."""
+        self._found = frames
+        self._say()
+
+    def coded(self, frame: int) -> None:
+        """Frame number `frame` is coded anew."""
+        self._note = f"coding frame {frame} anew"
+        self._say()
+
+    def stored(self, frames: int) -> None:
+        """The first `frames` frames are in segments in the store."""
+        self._note = f"cutting segments, {frames} frames stored"
+        self._say()
+
+    def _say(self) -> None:
+        self._heartbeat.progress(self._found, self._note)
+        self._heartbeat.check()
 
 
 def _cut(
-    context: TaskContext, cutter: PlateCutter, shared: dict[str, Any], warn: Callable[[Timeline], None]
+    context: TaskContext,
+    cutter: PlateCutter,
+    shared: dict[str, Any],
+    warn: Callable[[Timeline], None],
+    progress: PlanProgress,
 ) -> PlanResult:
     def keys_of(number: int) -> Keys:
         return Keys(keys.segment(context.job_id, number), keys.segment_timeline(context.job_id, number))
@@ -75,8 +110,7 @@ def _cut(
     for stored in stored_chunks(cutter, context.store, keys_of, before=shared["before"], after=shared["after"]):
         _publish(context, stored, shared)
         chunks += 1
-        context.heartbeat.progress(stored.chunk.range.last, "cutting segments")
-        context.heartbeat.check()
+        progress.stored(stored.chunk.range.last)
     timeline = cutter.timeline()
     _check_length(context, timeline)
     warn(timeline)

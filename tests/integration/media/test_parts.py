@@ -43,10 +43,12 @@ def test_planning_says_how_far_it_is_and_can_be_ended(tmp_path: Path, by_decodin
         if frames == 20:
             raise InterruptedTaskError("The job is cancelled.")
 
-    cutter = PlateCutter(plate, probe(plate), folder, by_decoding=by_decoding, watch=watch)
+    coded: list[int] = []
+    cutter = PlateCutter(plate, probe(plate), folder, by_decoding=by_decoding, watch=watch, coding=coded.append)
     with pytest.raises(InterruptedTaskError):
         next(cutter.run())
     assert told == list(range(1, 21))
+    assert not coded
     assert not list(folder.iterdir())
 
 
