@@ -267,7 +267,7 @@ def _of_chunks(bench: Bench) -> dict[str, Goal]:
     return found
 
 
-_WHY = "no NVIDIA card with CuPy and onnxruntime-gpu here"
+_WHY = "its step was not run, or there is no NVIDIA card with CuPy and onnxruntime-gpu here"
 
 
 def _least(piece: dict[str, Any], key: str, bound: float, why: str = "") -> Goal:
