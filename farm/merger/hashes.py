@@ -13,13 +13,16 @@ from farm.merger.join import ChunkFile, damaged
 
 @contextmanager
 def hashes_right(chunks: Sequence[ChunkFile]) -> Iterator[None]:
-    """Runs the block while another thread hashes the files whose hash was not found as they came.
+    """Compares the hashes that were found as the files came, then runs the block while another thread finds the rest.
 
-    At the block's end, and where it fails with a FarmError too, since damaged bytes are the better reason for that,
-    FarmError names the first chunk whose hash is not the one that its writer noted.
+    Those are compared at the block's end, and where it fails with a FarmError too, since damaged bytes are the better
+    reason for that. FarmError names the first chunk whose hash is not the one that its writer noted.
     """
+    for chunk in chunks:
+        if chunk.sha256 is not None:
+            _check(chunk, chunk.sha256)
     with ThreadPoolExecutor(1, "chunk-hash") as pool:
-        hashing = [(chunk, pool.submit(_sha256, chunk)) for chunk in chunks]
+        hashing = [(chunk, pool.submit(file_sha256, chunk.path)) for chunk in chunks if chunk.sha256 is None]
         try:
             yield
         except FarmError:
@@ -32,15 +35,15 @@ def hashes_right(chunks: Sequence[ChunkFile]) -> Iterator[None]:
                 found.cancel()
 
 
-def _sha256(chunk: ChunkFile) -> str:
-    return chunk.sha256 or file_sha256(chunk.path)
-
-
 def _compare(hashing: Sequence[tuple[ChunkFile, Future[str]]]) -> None:
     for chunk, found in hashing:
         try:
-            right = found.result() == chunk.facts.sha256
+            sha256 = found.result()
         except OSError as error:
             raise damaged(chunk.facts, f"Its file cannot be read: {type(error).__name__}.") from error
-        if not right:
-            raise damaged(chunk.facts, "Its file's sha256 is not the one that its writer noted.")
+        _check(chunk, sha256)
+
+
+def _check(chunk: ChunkFile, sha256: str) -> None:
+    if sha256 != chunk.facts.sha256:
+        raise damaged(chunk.facts, "Its file's sha256 is not the one that its writer noted.")
