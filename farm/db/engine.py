@@ -79,15 +79,12 @@ def transact(
     no harm. Anything else that the database refuses is raised as InfrastructureError, or as a plain FarmError where the
     statement or its data are at fault.
     """
-    for attempt in range(1, tries + 1):
-        try:
-            with sessions.begin() as session:
-                return work(session)
-        except DBAPIError as error:
-            if attempt == tries or not _may_retry(error.orig, lost=error.connection_invalidated):
-                raise _refusal(error.orig) from error
-            sleep(0.05 * 2 ** (attempt - 1))
-    raise AssertionError("unreachable")
+
+    def once() -> T:
+        with sessions.begin() as session:
+            return work(session)
+
+    return _persisting(once, tries, sleep)
 
 
 def ask(
@@ -103,12 +100,19 @@ def ask(
     One round trip where `transact` needs three, and a quarter of its processor time. Errors and new tries are those of
     `transact`; with `tries` 1 the caller hears that an answer was lost, and that its commit may have happened unseen.
     """
+    return _persisting(lambda: ask_once(sessions.kw["bind"], statement, parameters), tries, sleep)
+
+
+def _persisting(once: Callable[[], T], tries: int, sleep: Callable[[float], None]) -> T:
+    """What `once` gives, of at most `tries` times; see `transact`."""
     for attempt in range(1, tries + 1):
         try:
-            return ask_once(sessions.kw["bind"], statement, parameters)
-        except psycopg.Error as error:
-            if attempt == tries or not _may_retry(error):
-                raise _refusal(error) from error
+            return once()
+        except (DBAPIError, psycopg.Error) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            lost = isinstance(error, DBAPIError) and error.connection_invalidated
+            if attempt == tries or not _may_retry(cause, lost=lost):
+                raise _refusal(cause) from error
             sleep(0.05 * 2 ** (attempt - 1))
     raise AssertionError("unreachable")
 
@@ -163,7 +167,7 @@ def _sqlstate(error: BaseException | None) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
-def _may_retry(error: BaseException | None, *, lost: bool = False) -> bool:
+def _may_retry(error: BaseException | None, *, lost: bool) -> bool:
     state = _sqlstate(error)
     # class 08 and 57P: connection lost or server going down; no state at all: the client lost the connection itself
     return lost or state in _RETRY_STATES or state[:3] in {"57P"} or state[:2] in {"08", ""}
