@@ -168,11 +168,6 @@ _REST = text("""
     FROM change c, after_projects WHERE submitter.id = c.id""").bindparams(bindparam("events", type_=JSONB))
 
 
-def lock_events(session: Session, job_id: str) -> None:
-    """Be the only one that writes events of the job until the commit."""
-    session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:job, 0))"), {"job": job_id})
-
-
 def _write_rest(session: Session, ledger: _Ledger) -> None:
     submitters = sorted(s for s in ledger.running if ledger.running[s] or ledger.gpu_seconds[s])
     session.execute(

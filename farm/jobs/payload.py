@@ -29,7 +29,7 @@ def load_claim(
     Parameters
     ----------
     chunks: reads those of a job, in order; asked for a cast or a merge only.
-    taken: the row of `farm_take_1`: task, job, kind, place, number, shrunk, until, beat.
+    taken: the row of `farm_take_2`: task, job, kind, place, number, shrunk, until, beat.
     work: the document of `farm_work_1`: the job's request and what is known of its plate and chunk.
     """
     kind, job_id, beat = TaskKind(taken["kind"]), taken["job"], float(taken["beat"])

@@ -217,22 +217,18 @@ def why_worker(session: Session, worker_id: str, policy: Policy = DEFAULT) -> st
         select(func.count()).where(Attempt.worker_id == worker_id, Attempt.state == AttemptState.RUNNING)
     )
     if worker.requested is not None:
-        return f"It was told to be {worker.requested}" + (f"; first {_count(busy, 'task')} must end." if busy else ".")
+        return f"It was told to be {worker.requested}" + (f"; first {counted(busy, 'task')} must end." if busy else ".")
     if worker.state is not WorkerState.AWAKE:
         return f"It is {worker.state}: {worker.reason}"
     if busy:
-        return f"It works on {_count(busy, 'task')}."
+        return f"It works on {counted(busy, 'task')}."
     ready = session.scalar(select(func.count()).select_from(_some_ready().subquery()))
     if not ready:
         return "No task is ready."
     blocked = session.scalar(select(func.count()).where(Block.worker_id == worker_id))
     if blocked:
-        return f"It is blocked for {_count(blocked, 'job')}, whose tasks it failed; no other ready task fits it."
+        return f"It is blocked for {counted(blocked, 'job')}, whose tasks it failed; no other ready task fits it."
     return "No ready task fits its kinds, tags, memory or models."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _some_ready() -> Any:
