@@ -21,8 +21,8 @@ Working (a worker's slot)
     publish_plate, publish_chunk, publish_timeline, open_cast, publish_mapping(session, lease, ...)
     reusable(session, lease, digest) -> Reusable | None   what is made of the same need not be made again
     finish(session, lease, PlanResult | CastResult | RenderResult | MergeResult)
-    finish_and_claim(session, lease, result, slot) -> Followed(claim, asked)     the two at the price of one
-    finish_at_once(sessions, lease, result, slot) -> Followed or None            of a render, in one round trip
+    finish_at_once(sessions, lease, result, slot) -> Followed(claim, asked)      a render's end and the next claim in
+                                                     one round trip; None: nothing done, call finish
     fail(session, lease, error_class, message) -> TaskState
     replan(session, lease, reason)                    PlanMismatchError: plan again by decoding, instead of failing
 
@@ -52,7 +52,7 @@ from farm.jobs.commands import (
     set_priority,
 )
 from farm.jobs.fail import expire, fail
-from farm.jobs.finish import Followed, finish, finish_and_claim, finish_at_once
+from farm.jobs.finish import Followed, finish, finish_at_once
 from farm.jobs.plan import open_cast, publish_chunk, publish_mapping, publish_plate, publish_timeline, replan
 from farm.jobs.policy import Policy
 from farm.jobs.report import heartbeat
@@ -113,7 +113,6 @@ __all__ = [
     "expire",
     "fail",
     "finish",
-    "finish_and_claim",
     "finish_at_once",
     "heartbeat",
     "open_cast",

@@ -75,33 +75,6 @@ class Followed:
     asked: bool = False
 
 
-def finish_and_claim(
-    session: Session,
-    lease: Lease,
-    result: Result,
-    slot: Slot,
-    policy: Policy = DEFAULT,
-    *,
-    token: Token = fresh_token,
-) -> Followed:
-    """Accept the result of an attempt as `finish` does, and give the slot its next task: one round trip, one commit.
-
-    The queue is not looked at where the end needs more than a chunk's row to be filled (the last chunk, another kind of
-    task, a job that is being stopped), nor where caps are at work, whose counts want a transaction of their own. The
-    errors are those of `finish`; with any of them nothing is claimed. The commit is waited for on the disk.
-    """
-    if isinstance(result, RenderResult):
-        attempt_id, lease_token = new_id(), token()
-        ask_for = _within(session)
-        outcome, taken, work = _quick_render(ask_for, lease, result, slot, policy, attempt_id, lease_token)
-        if outcome == "taken":
-            return Followed(hand_over(session, slot, policy, attempt_id, lease_token, taken, work), asked=True)
-        if outcome != "careful":
-            return Followed(asked=outcome == "none")
-    _finish(session, lease, result)
-    return Followed()
-
-
 def finish_at_once(
     sessions: Sessions,
     lease: Lease,
@@ -111,9 +84,12 @@ def finish_at_once(
     *,
     token: Token = fresh_token,
 ) -> Followed | None:
-    """What `finish_and_claim` does where nothing is out of the ordinary, in one round trip; None: nothing was done.
+    """Accept a render as `finish` does, and give the slot its next task: one round trip, one commit, waited for.
 
-    It is tried once: after an InfrastructureError it may be done, and the slot may hold a task that it does not know.
+    None, and nothing done, where the end needs more than a chunk's row to be filled (the last chunk, a job that is
+    being stopped, a lease that no longer holds): then call `finish`. The queue is not looked at where caps are at work,
+    whose counts want a transaction of their own. It is tried once: after an InfrastructureError it may be done, and the
+    slot may hold a task that it does not know.
     """
     attempt_id, lease_token = new_id(), token()
 

@@ -99,16 +99,13 @@ class Control:
                     self._followed = followed
                     return
 
-        def work(session: Session) -> Followed:
-            nonlocal unsure
+        def work(session: Session) -> None:
+            jobs.finish(session, lease, result)
             if unsure:  # the commit before may have happened unseen, and have given the slot a task
-                jobs.finish(session, lease, result)
                 release_slot(session, then.worker_id, then.number)
-                return Followed()
-            unsure = True
-            return jobs.finish_and_claim(session, lease, result, then, self._policy)
 
-        self._followed = self._insist(work)
+        self._insist(work)
+        self._followed = Followed()
 
     def hand_back(self) -> None:
         """Hand back the task that came with the last `finish`, if there is one: the worker leaves."""

@@ -118,9 +118,11 @@ def work(farm: Sessions) -> None:
     assert claim.kind is TaskKind.RENDER
     jobs.heartbeat(farm, claim.lease, jobs.Progress(frames_done=1), carries=True)
     transact(farm, lambda s: jobs.reusable(s, claim.lease, SHA))
-    followed = transact(farm, lambda s: jobs.finish_and_claim(s, claim.lease, done, slot)).claim
+    followed = jobs.finish_at_once(farm, claim.lease, done, slot)
     assert followed is not None
-    transact(farm, lambda s: jobs.finish(s, followed.lease, done))
+    following = followed.claim
+    assert following is not None
+    transact(farm, lambda s: jobs.finish(s, following.lease, done))
     other = transact(farm, lambda s: jobs.claim(s, slot))
     assert other is not None
     transact(farm, lambda s: jobs.fail(s, other.lease, "unknown", "x"))
