@@ -107,37 +107,29 @@ class RenderReport(_Plain):
 
 def summarise(frames: Iterable[FrameReport]) -> RenderReport:
     """The account of frames in presentation order; memory grows with the number of spans, not of frames."""
-    total = without = unrestored = not_looked = 0
-    empty: list[Stretch] = []
-    unrestored_in: list[Stretch] = []
-    redone: list[Stretch] = []
-    counts: dict[str | None, Counter[Outcome]] = {}
-    spans: dict[str | None, list[Span]] = {}
-    for frame in frames:
-        total += 1
-        unrestored += frame.unrestored
-        here = {"first": frame.index, "last": frame.index, "first_pts": frame.pts, "last_pts": frame.pts}
-        if not frame.looked:
-            not_looked += 1
-        elif not frame.faces:
-            without += 1
-            _extend(empty, Stretch(**here))
-        if frame.unrestored:
-            _extend(unrestored_in, Stretch(**here))
-        if any(face.redone for face in frame.faces):
-            _extend(redone, Stretch(**here))
-        for face in frame.faces:
-            counts.setdefault(face.person, Counter())[face.outcome] += 1
-            _extend_span(spans.setdefault(face.person, []), Span(outcome=face.outcome, **here))
+    return joined(map(_alone, frames))
+
+
+def _alone(frame: FrameReport) -> RenderReport:
+    """The account of one frame."""
+    here = {"first": frame.index, "last": frame.index, "first_pts": frame.pts, "last_pts": frame.pts}
+    stretch = (Stretch(**here),)
+    empty = frame.looked and not frame.faces
+    outcomes: dict[str | None, list[Outcome]] = {}
+    for face in frame.faces:
+        outcomes.setdefault(face.person, []).append(face.outcome)
     return RenderReport(
-        frames=total,
-        without_face=without,
-        people=_people(counts, spans),
-        unrestored=unrestored,
-        not_looked=not_looked,
-        empty=tuple(empty),
-        unrestored_in=tuple(unrestored_in),
-        redone=tuple(redone),
+        frames=1,
+        without_face=int(empty),
+        people=tuple(
+            PersonReport(person=person, frames=Counter(theirs), spans=tuple(Span(outcome=o, **here) for o in theirs))
+            for person, theirs in outcomes.items()
+        ),
+        unrestored=int(frame.unrestored),
+        not_looked=int(not frame.looked),
+        empty=stretch if empty else (),
+        unrestored_in=stretch if frame.unrestored else (),
+        redone=stretch if any(face.redone for face in frame.faces) else (),
     )
 
 
@@ -165,7 +157,10 @@ def joined(reports: Iterable[RenderReport]) -> RenderReport:
     return RenderReport(
         frames=total,
         without_face=without,
-        people=_people(counts, spans),
+        people=tuple(
+            PersonReport(person=person, frames=dict(counts[person]), spans=tuple(spans[person]))
+            for person in sorted(counts, key=lambda name: (name is None, name or ""))
+        ),
         unrestored=unrestored,
         not_looked=not_looked,
         empty=tuple(empty),
@@ -179,15 +174,6 @@ def time_code(seconds: float) -> str:
     thousandths = round(max(0.0, seconds) * 1000)
     minutes, rest = divmod(thousandths, 60_000)
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"
-
-
-def _people(
-    counts: dict[str | None, Counter[Outcome]], spans: dict[str | None, list[Span]]
-) -> tuple[PersonReport, ...]:
-    return tuple(
-        PersonReport(person=person, frames=dict(counts[person]), spans=tuple(spans[person]))
-        for person in sorted(counts, key=lambda name: (name is None, name or ""))
-    )
 
 
 def _extend(stretches: list[Stretch], more: Stretch) -> None:
