@@ -24,6 +24,7 @@ from farm.media.facts import ColourFacts, PlateFacts, Rational, VideoFacts
 from farm.media.loudness import LoudnessNorm
 from farm.media.planes import is_full_range_format, planar_format
 from farm.media.samples import chroma_shifts, closest, lost, make_of
+from farm.media.scheduling import as_it_was
 
 _DEFAULT_RATE = Fraction(25)
 _SLOWEST, _FASTEST = Fraction(1, 60), Fraction(1000)
@@ -115,7 +116,8 @@ def _probe(encoder: str, options: tuple[tuple[str, str], ...], sample_format: st
         context.options = dict(options)
         frame = av.VideoFrame(*size, sample_format)
         frame.pts = 0
-        packets = [*context.encode(frame), *context.encode(None)]
+        with as_it_was():
+            packets = [*context.encode(frame), *context.encode(None)]
     except (av.error.FFmpegError, ValueError) as error:
         return str(error).rsplit("last error log: ", 1)[-1]
     return None if packets and packets[0].is_keyframe else "no key frame came out"

@@ -29,6 +29,7 @@ from farm.media.look import look_of
 from farm.media.names import FIELD_ORDERS
 from farm.media.picture import Mask, PictureMaker
 from farm.media.planes import to_planes
+from farm.media.scheduling import as_it_was
 from farm.media.timecode import label_of, start_timecode
 from farm.media.timeline import Timeline
 from farm.words import counted
@@ -150,7 +151,8 @@ class ChunkWriter:
             self._stream.time_base = self._timeline.time_base
             if not self._direct:
                 # Else it is opened with the first picture, which tells the memory that it lies in.
-                context.open()
+                with as_it_was():
+                    context.open()
         except (av.error.FFmpegError, ValueError, OSError) as error:
             self._abandon()
             raise _refused(plan, error) from error
