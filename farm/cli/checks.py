@@ -107,7 +107,7 @@ class Doctor:
 
     def _encoders(self) -> Iterator[Finding]:
         from farm.media.deliverables import PRESETS
-        from farm.media.encoders import probe_encoder
+        from farm.media.encoder_probe import probe_encoder
 
         tried: set[str] = set()
         for preset in PRESETS.values():

@@ -7,24 +7,20 @@ that all chunks have the same extradata and can be joined by copying packets.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
-import av
-import av.error
 from pydantic import BaseModel, ConfigDict
 
 from farm.errors import RecipeError
 from farm.media import hdr, names
 from farm.media.chunkfile import chunk_container
 from farm.media.deliverables import MATCH, Deliverable, EncoderChoice, Source, match
+from farm.media.encoder_probe import Probe, probe_encoder, why_not
 from farm.media.facts import ColourFacts, PlateFacts, Rational, VideoFacts
 from farm.media.loudness import LoudnessNorm
 from farm.media.planes import is_full_range_format, planar_format
 from farm.media.samples import chroma_shifts, closest, lost, make_of
-from farm.media.scheduling import as_it_was
 
 _DEFAULT_RATE = Fraction(25)
 _SLOWEST, _FASTEST = Fraction(1, 60), Fraction(1000)
@@ -102,37 +98,9 @@ class EncoderPlan(BaseModel):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-Probe = Callable[[EncoderChoice, str, int, int], str | None]
-"""Says why an encoder does not work here for a sample format and size; None where one frame came out."""
-
-
-@lru_cache(maxsize=256)
-def _probe(encoder: str, options: tuple[tuple[str, str], ...], sample_format: str, size: tuple[int, int]) -> str | None:
-    try:
-        context: Any = av.CodecContext.create(encoder, "w")
-        context.width, context.height = size
-        context.pix_fmt = sample_format
-        context.framerate, context.time_base = _DEFAULT_RATE, 1 / _DEFAULT_RATE
-        context.options = dict(options)
-        frame = av.VideoFrame(*size, sample_format)
-        frame.pts = 0
-        with as_it_was():
-            packets = [*context.encode(frame), *context.encode(None)]
-    except (av.error.FFmpegError, ValueError) as error:
-        return str(error).rsplit("last error log: ", 1)[-1]
-    return None if packets and packets[0].is_keyframe else "no key frame came out"
-
-
-def probe_encoder(choice: EncoderChoice, sample_format: str, width: int, height: int) -> str | None:
-    """Encode one frame; the reason it failed, or None. The answer is kept for the life of the process."""
-    options = choice.options | choice.formats[sample_format]
-    return _probe(choice.encoder, tuple(sorted(options.items())), sample_format, (width, height))
-
-
 def why_not_here(plan: EncoderPlan) -> str | None:
     """Why this machine cannot encode as `plan` says; None where it encoded a frame."""
-    options = tuple(sorted(plan.options.items()))
-    return _probe(plan.encoder, options, plan.sample_format, (plan.width, plan.height))
+    return why_not(plan.encoder, plan.options, plan.sample_format, (plan.width, plan.height))
 
 
 def resolve(deliverable: Deliverable, facts: PlateFacts) -> Deliverable:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from farm.media.deliverables import PRESETS
-from farm.media.encoders import Probe, probe_encoder
+from farm.media.encoder_probe import Probe, probe_encoder
 
 _SIDE = 256
 

@@ -6,7 +6,8 @@ import pytest
 
 from farm.errors import NotFoundError, RecipeError
 from farm.media.deliverables import PRESETS, Deliverable, EncoderChoice, Source, deliverable, names
-from farm.media.encoders import EncoderPlan, chunk_encoder, encoder_rate, probe_encoder
+from farm.media.encoder_probe import probe_encoder
+from farm.media.encoders import EncoderPlan, chunk_encoder, encoder_rate
 from farm.media.facts import ColourFacts
 from tests.unit.media_write.facts import LIGHT, MASTERING, plate
 
