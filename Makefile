@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 GPU_PY ?= $(PY)
 
-.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu demo bench-faces bench-media bench-farm bench-gpu bench-gpu-mesh bench-live exactness clean
+.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu test-engines demo bench-faces bench-media bench-farm bench-gpu bench-gpu-mesh bench-live exactness clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -35,6 +35,10 @@ test-integration: setup ## tests with real PostgreSQL, Valkey, S3 and ffmpeg
 
 test-gpu: ## tests that need an NVIDIA card, in a Python that has the gpu extra (GPU_PY=...)
 	$(GPU_PY) -m pytest -m gpu tests/gpu
+
+test-engines: setup ## every catalogue stand-in built into a TensorRT for RTX engine, no card needed (installs the extra)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[tensorrt-rtx]'
+	.venv/bin/pytest tests/integration/inference/test_build.py
 
 bench-gpu: ## the card's path against the network alone, x264 alone and the peers' way
 	$(GPU_PY) -m bench.gpu
