@@ -28,6 +28,8 @@ _CROP = 256
 _MARGIN = 1.5
 _MOVED, _GROWN, _TURNED = 0.1, 0.2, 0.17
 """Share of the crop, logarithm of its size and radians by which a first crop may be off without a second look."""
+_ASTRAY_CROP = 0.4
+"""Share of that from which a crop that was foretold for fine points is not near enough."""
 _SURE, _DOUBTED, _HOPELESS = 0.9, 0.5, 0.05
 """Presence from which a face surely is one, from which it may be, and under which a second look makes it none."""
 _ASTRAY = 0.35
@@ -87,14 +89,15 @@ class Landmarker:
         """Landmarks by one pass on a crop that the detector's five points foretell; None where it was off its mark."""
         guess = _foretold(face)
         found = self._run(picture, guess)
-        if found.presence < _SURE:
-            return None
-        # How the crop that the points ask for lies in the one that was used: centre, size and turn.
-        better = compose(crop_for(found.points), invert(guess))
-        moved = float(np.hypot(*(apply(better, np.full((1, 2), (_CROP - 1) / 2))[0] - (_CROP - 1) / 2))) / _CROP
-        grown = abs(float(np.log(scale_of(better))))
-        turned = abs(float(np.arctan2(better[1, 0], better[0, 0])))
-        return found if moved < _MOVED and grown < _GROWN and turned < _TURNED else None
+        return found if found.presence >= _SURE and _off(found, guess) < 1 else None
+
+    def follow(self, picture: NDArray[np.uint8], points: NDArray[np.float64]) -> Landmarks | None:
+        """Landmarks of the face that should lie at `points` (478, >=2), by one pass where it does; None in doubt."""
+        guess = crop_for(points)
+        found = self._run(picture, guess)
+        if found.presence >= _SURE and _off(found, guess) > _ASTRAY_CROP:
+            found = self.refine(picture, found.points)
+        return found if found.presence >= _SURE else None
 
     def _levelled(self, picture: NDArray[np.uint8], face: Detection, angle: float) -> Landmarks:
         centre = (face.box[:2] + face.box[2:]) / 2
@@ -112,6 +115,15 @@ class Landmarker:
         points = outputs["Identity"].reshape(COUNT, 3).astype(np.float64)
         logit = float(outputs["Identity_1"].reshape(-1)[0])
         return Landmarks(apply(invert(affine), points), 1 / (1 + float(np.exp(-logit))))
+
+
+def _off(found: Landmarks, used: Affine) -> float:
+    """How far the crop that the points ask for is from the one that was used: 1 is just too far for coarse points."""
+    better = compose(crop_for(found.points), invert(used))
+    moved = float(np.hypot(*(apply(better, np.full((1, 2), (_CROP - 1) / 2))[0] - (_CROP - 1) / 2))) / _CROP
+    grown = abs(float(np.log(scale_of(better))))
+    turned = abs(float(np.arctan2(better[1, 0], better[0, 0])))
+    return max(moved / _MOVED, grown / _GROWN, turned / _TURNED)
 
 
 def crop_for(points: NDArray[np.floating]) -> Affine:

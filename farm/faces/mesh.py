@@ -81,21 +81,26 @@ class Raster:
     def interpolate(self, values: NDArray[np.floating], *, outside: float = -1.0) -> NDArray[np.float32]:
         """Per-vertex `values` (v, k) spread over the pixels: float32[h, w, k], `outside` where the mesh is not.
 
-        Linear inside each triangle, as barycentric coordinates are; solved as one affine map a triangle.
+        Linear inside each triangle, as barycentric coordinates are: an affine map for each; the mean where it is flat.
         """
         height, width = self.ids.shape
-        corner = self.points[self.triangles]
-        system = np.concatenate([corner, np.ones((len(corner), 3, 1))], axis=2)
-        flat = np.abs(np.linalg.det(system)) < 1e-6
-        system[flat] = np.eye(3)
-        affine = np.linalg.solve(system, values[self.triangles].astype(np.float64))
-        affine[flat] = 0
-        affine[flat, 2] = values[self.triangles][flat].mean(axis=1)
-        row, column = np.nonzero(self.inside)
-        picked = affine.astype(np.float32)[self.ids[row, column]]
-        x, y = column.astype(np.float32)[:, None], row.astype(np.float32)[:, None]
-        out = np.full((height, width, values.shape[1]), outside, np.float32)
-        out[row, column] = picked[:, 0] * x + picked[:, 1] * y + picked[:, 2]
+        x, y = self.points[self.triangles].transpose(2, 1, 0)[..., None]
+        x1, y1, x2, y2 = x[1] - x[0], y[1] - y[0], x[2] - x[0], y[2] - y[0]
+        a, b, c = values[self.triangles].astype(np.float64).transpose(1, 0, 2)
+        area = x1 * y2 - x2 * y1
+        flat = np.abs(area) < 1e-6
+        area[flat] = np.inf
+        along = ((b - a) * y2 - (c - a) * y1) / area
+        down = ((c - a) * x1 - (b - a) * x2) / area
+        start = np.where(flat, (a + b + c) / 3, a - along * x[0] - down * y[0])
+
+        def over_pixels(each: NDArray[np.float64], beyond: float) -> NDArray[np.float32]:
+            table = np.vstack([each, np.full((1, each.shape[1]), beyond)]).astype(np.float32)
+            return np.asarray(table.take(self.ids, axis=0, mode="wrap"), np.float32)  # -1 is the last row
+
+        out = over_pixels(along, 0) * np.arange(width, dtype=np.float32)[:, None]
+        out += over_pixels(down, 0) * np.arange(height, dtype=np.float32)[:, None, None]
+        out += over_pixels(start, outside)
         return out
 
     def barycentric(self) -> NDArray[np.float32]:

@@ -7,7 +7,7 @@ mouth, fine grain, hair, hands, and everything outside the mask, bit for bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import cv2
@@ -143,6 +143,7 @@ class _Canvas:
     inside: NDArray[np.bool_]
     uv: NDArray[np.float32]
     plate_spot: NDArray[np.float32]
+    spots: dict[tuple[int, int], NDArray[np.float32]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rgb: Texture, points: NDArray[np.float64], source: NDArray[np.float64]) -> _Canvas:
@@ -168,11 +169,16 @@ class _Canvas:
 
     def draw(self, texture: NDArray[np.float32], *, fine: bool = False) -> NDArray[np.float32]:
         """A texture laid onto the face; one without detail need not be `fine`."""
-        shape = self.inside.shape
-        if fine or max(shape) <= _LARGE:
-            return np.asarray(sampled(texture, self.uv * len(texture) - 0.5, cubic=fine), np.float32)
-        spot = self.uv[::2, ::2] * len(texture) - 0.5
-        return _spread(np.asarray(sampled(texture, spot), np.float32), (shape[0], shape[1]))
+        height, width = self.inside.shape
+        step = 1 if fine or max(height, width) <= _LARGE else 2
+        drawn = np.asarray(sampled(texture, self._spot(len(texture), step), cubic=fine), np.float32)
+        return drawn if step == 1 else _spread(drawn, (height, width))
+
+    def _spot(self, size: int, step: int) -> NDArray[np.float32]:
+        """Where each `step`-th pixel lies in a texture of `size`; several textures are of one size."""
+        if (size, step) not in self.spots:
+            self.spots[size, step] = np.ascontiguousarray(self.uv[::step, ::step]) * size - 0.5
+        return self.spots[size, step]
 
     def displaced_plate(self) -> Texture:
         """The plate with its features moved to where the new face has them."""

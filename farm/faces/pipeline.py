@@ -23,9 +23,10 @@ from farm.faces.network import Networks
 from farm.faces.processors import Work, processors_of
 from farm.faces.report import FaceReport, FrameReport, Outcome
 from farm.faces.roles import Face, Roles, by_distance
+from farm.faces.spans import CADENCE, Spans
 from farm.faces.target import Patch
 from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Window
-from farm.faces.views import Analyst, FaceView, FrameView
+from farm.faces.views import Analyst, FaceView, Foresight, FrameView
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
 from farm.recipe import Recipe
@@ -88,7 +89,7 @@ class FacePipeline:
     @property
     def context(self) -> tuple[int, int]:
         """Frames needed before and after each frame."""
-        return (BEFORE, AFTER) if self._processors.faces else (0, 0)
+        return (BEFORE + CADENCE - 1, AFTER + CADENCE - 1) if self._processors.faces else (0, 0)
 
     @property
     def looks(self) -> bool:
@@ -126,7 +127,8 @@ class FacePipeline:
                 yield from ahead(pool, lambda frame: self._finished(frame, (), None), wanted, self._threads)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix="faces") as pool:
-            views = self._seen(frames, pool, self._analyst)
+            looks = _Looks(self._analyst)
+            views = Spans(pool, looks, first - BEFORE, last + AFTER, depth=self._threads + 1).seen(frames)
             yield from self._rendered(views, pool, self._analyst, first, last, after=AFTER, depth=self._threads)
 
     def follow(self, frames: Iterable[Frame], *, after: int, cadence: Callable[[], int]) -> Iterator[Rendered]:
@@ -166,12 +168,6 @@ class FacePipeline:
         for view in ahead(pool, look, frames, 2):
             known[:] = view.faces
             yield view
-
-    def _seen(self, frames: Iterable[Frame], pool: ThreadPoolExecutor, analyst: Analyst) -> Iterator[FrameView]:
-        def look(frame: Frame) -> FrameView:
-            return analyst.look(frame, embed=frame.index % EMBED_EVERY == 0, hands=frame.index % HANDS_EVERY == 0)
-
-        yield from ahead(pool, look, frames, self._threads + 1)
 
     def _rendered(
         self,
@@ -244,6 +240,27 @@ class FacePipeline:
         looked = self._analyst is not None
         report = FrameReport(index=index, pts=pts, faces=faces, unrestored=not restored, looked=looked)
         return Rendered(frame, report, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """An analyst that embeds faces and looks for hands in some frames only."""
+
+    analyst: Analyst
+
+    def full(self, frame: Frame) -> FrameView:
+        return self.analyst.look(frame, embed=_embeds(frame), hands=_shows_hands(frame))
+
+    def between(self, frame: Frame, foretold: Foresight) -> FrameView:
+        return self.analyst.look_between(frame, foretold, embed=_embeds(frame), hands=_shows_hands(frame))
+
+
+def _embeds(frame: Frame) -> bool:
+    return frame.index % EMBED_EVERY == 0
+
+
+def _shows_hands(frame: Frame) -> bool:
+    return frame.index % HANDS_EVERY == 0
 
 
 def joined(

@@ -27,6 +27,8 @@ Texture = NDArray[np.float32]
 """float32[n, n, 3], RGB 0..1."""
 
 _CHEEKS = ((50, 205, 36, 47, 119), (280, 425, 266, 277, 348), (6, 197, 195, 48, 278))
+_ONE_MAP: Any = None
+"""x and y are in one array; there is no second one."""
 _NOSTRILS = (98, 97, 2, 326, 327, 278, 4, 48)
 
 
@@ -142,8 +144,8 @@ def shading(texture: Texture, weight: Mask, sigma: float) -> Texture:
 def sampled(picture: NDArray[Any], spot: NDArray[np.float32], *, cubic: bool = False) -> NDArray[Any]:
     """`picture` at the pixel positions `spot` (h, w, 2; x, y), continued with its edge beyond its border."""
     mode = cv2.INTER_CUBIC if cubic else cv2.INTER_LINEAR
-    x, y = np.ascontiguousarray(spot[..., 0]), np.ascontiguousarray(spot[..., 1])
-    return np.asarray(cv2.remap(picture, x, y, mode, borderMode=cv2.BORDER_REPLICATE))
+    both = np.ascontiguousarray(spot)
+    return np.asarray(cv2.remap(picture, both, _ONE_MAP, mode, borderMode=cv2.BORDER_REPLICATE))
 
 
 def blurred(values: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:

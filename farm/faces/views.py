@@ -89,6 +89,14 @@ class FaceView:
         return self.middle
 
 
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """Where a face should lie: landmarks float64[478, 3] in coded pixels of the frame, and the detector's score."""
+
+    points: NDArray[np.float64]
+    score: float
+
+
 Shown = tuple[NDArray[np.uint8], Affine]
 """An upright BGR preview (h, w, 3), no side over PREVIEW, and the map from its pixels to the frame's."""
 
@@ -97,13 +105,15 @@ Shown = tuple[NDArray[np.uint8], Affine]
 class FrameView:
     """One frame: a tiny grey copy for cuts, its faces, and its preview, made when somebody looks at it.
 
-    `frame` may be without samples where these lie on a card.
+    `frame` may be without samples where these lie on a card. `unsure`: something that the detector took for a face did
+    not look like one closely.
     """
 
     frame: Frame
     small: NDArray[np.float32]
     faces: list[FaceView]
     show: Callable[[], Shown]
+    unsure: bool = False
     _shown: Shown | None = None
 
     @property
@@ -129,6 +139,9 @@ class FrameView:
             self._shown = self.show()
         return self._shown
 
+
+Foresight = Callable[[FrameView], list[Foretold] | None]
+"""Where the faces of a frame should lie, by its view without faces; None where it must be looked at itself."""
 
 _NO_TEXTURE, _NO_SKIN = np.zeros((0, 0, 3), np.float32), np.zeros((0, 0), np.float32)
 
@@ -238,12 +251,28 @@ class Analyst(CloseUp):
     def look(self, frame: Frame, *, embed: bool = False, hands: bool = False) -> FrameView:
         """All faces of a frame; with `embed` and `hands` each with its embedding and the hands near it."""
         view = self._empty(frame)
-        preview = view.preview
-        shrunk = max(shown_size(frame, self._facts)) / max(preview.shape[:2])
-        for found in self._find(preview, shrunk):
-            marks = self._landmarker(preview, found, fine=self._fine)
-            if found.size * shrunk >= SMALLEST and marks.presence >= MIN_PRESENCE:
-                view.faces.append(self._face(view, marks, found))
+        self._find_faces(view)
+        self._complete(view, embed=embed, hands=hands)
+        return view
+
+    def look_between(
+        self,
+        frame: Frame,
+        foretold: Foresight,
+        *,
+        embed: bool = False,
+        hands: bool = False,
+    ) -> FrameView:
+        """Like `look`, without the detector where `foretold` says of the frame's view so far where its faces lie.
+
+        Where it does not, or the landmarker doubts one of them, the frame is looked at in full.
+        """
+        view = self._empty(frame)
+        faces = self._followed(view, foretold(view))
+        if faces is None:
+            self._find_faces(view)
+        else:
+            view.faces.extend(faces)
         self._complete(view, embed=embed, hands=hands)
         return view
 
@@ -253,6 +282,27 @@ class Analyst(CloseUp):
         view.faces.extend(face for face in (self.refind(view, old.points) for old in known) if face is not None)
         self._complete(view, embed=False, hands=hands)
         return view
+
+    def _find_faces(self, view: FrameView) -> None:
+        preview = view.preview
+        shrunk = max(shown_size(view.frame, self._facts)) / max(preview.shape[:2])
+        for found in self._find(preview, shrunk):
+            marks = self._landmarker(preview, found, fine=self._fine)
+            if marks.presence < MIN_PRESENCE:
+                view.unsure = True
+            elif found.size * shrunk >= SMALLEST:
+                view.faces.append(self._face(view, marks, found))
+
+    def _followed(self, view: FrameView, foretold: list[Foretold] | None) -> list[FaceView] | None:
+        faces: list[FaceView] = []
+        for face in foretold or ():
+            marks = self._landmarker.follow(view.preview, apply(invert(view.to_frame), face.points))
+            if marks is None:
+                return None
+            made = self._face(view, marks, None)
+            made.score = face.score
+            faces.append(made)
+        return None if foretold is None else faces
 
     def _empty(self, frame: Frame) -> FrameView:
         preview, affine = upright_preview(frame, self._facts, self._side)

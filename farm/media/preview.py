@@ -65,8 +65,9 @@ def _small_bgr(frame: Frame, width: int, height: int) -> NDArray[np.uint8]:
 
 
 def _resized(plane: Samples, width: int, height: int) -> Samples:
-    smaller = width < plane.shape[1] or height < plane.shape[0]
-    how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+    # Down to a half four neighbours see every pixel, and take a fifth of the time that areas do.
+    far = 2 * width < plane.shape[1] or 2 * height < plane.shape[0]
+    how = cv2.INTER_AREA if far else cv2.INTER_LINEAR
     if (plane.shape[1], plane.shape[0]) == (width, height):
         return plane
     return np.asarray(cv2.resize(plane, (width, height), interpolation=how), plane.dtype)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from farm.faces.cuda.backend import Array, Later
 from farm.faces.cuda.crop import Packing, crop_plan
-from farm.faces.cuda.look import CADENCE, Looker
+from farm.faces.cuda.look import Looker
 from farm.faces.cuda.networks import CardNetworks, Eye, Opened
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.seen import five_of
@@ -27,6 +27,7 @@ from farm.faces.hands import HAND_CROP, Hand, hand_crops, hand_seen, palm_crop, 
 from farm.faces.landmarks import Landmarks
 from farm.faces.network import Networks
 from farm.faces.sharpness import sharpness
+from farm.faces.spans import CADENCE
 from farm.faces.track import EMBED_EVERY, HANDS_EVERY
 from farm.faces.views import (
     MIN_PRESENCE,

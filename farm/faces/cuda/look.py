@@ -1,9 +1,9 @@
 """Faces and their landmarks in a batch of frames: few detector passes, landmark passes over full batches, few waits.
 
-The detector and the first landmark pass look at every `CADENCE`-th frame of the plate. Where neighbouring ones show the
-same faces near the same places without a cut between them, the frames between start their landmarks from points in a
-straight line between the two; all other frames are looked at in full. So what is said of a frame depends on the frames
-from the multiple of `CADENCE` before it to the one after it, never on the batch that it is in.
+The detector and the first landmark pass look at every `CADENCE`-th frame of the plate. Where the span between two of
+them holds (`farm.faces.spans`), the frames between start their landmarks from points in a straight line between the
+two; all other frames are looked at in full. So what is said of a frame depends on the frames from the multiple of
+`CADENCE` before it to the one after it, never on the batch that it is in.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from farm.faces.cuda.surface import Floats, Surface
 from farm.faces.cuda.yunet import FIELDS, HEADS, MOST
 from farm.faces.detect import SURE_SCORE
 from farm.faces.landmarks import COUNT
+from farm.faces.spans import CADENCE
 from farm.faces.views import MIN_PRESENCE, SMALL
 from farm.inference.buckets import Buckets
 from farm.inference.spec import ModelSpec
 
-CADENCE = 4
 _LEAST_SCORE = 0.6
 _GREY_SIDE = 64
 _GREY = Packing(

@@ -12,10 +12,10 @@ import cv2
 
 from farm.errors import RecipeError
 from farm.faces.cuda.backend import Kernels, NumpyKernels
-from farm.faces.cuda.look import CADENCE
 from farm.faces.cuda.mesh_device import MeshDevice, mesh_device
 from farm.faces.cuda.swap import SwapSettings, SwapStep
 from farm.faces.network import DETECTOR, EMBEDDER, HANDS, LANDMARKER, PALMS
+from farm.faces.spans import CADENCE
 from farm.faces.track import HANDS_EVERY
 from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS, BoundNetwork, Source, open_bound

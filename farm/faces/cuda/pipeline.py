@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from farm.faces.cuda.analyst import CardAnalyst, CardBatch, head_of
 from farm.faces.cuda.backend import Array, Kernels
-from farm.faces.cuda.look import CADENCE
 from farm.faces.cuda.mesh_painter import MeshPainter
 from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
@@ -36,6 +35,7 @@ from farm.faces.pipeline import Rendered
 from farm.faces.processors import sight_of
 from farm.faces.report import FrameReport
 from farm.faces.roles import Roles
+from farm.faces.spans import CADENCE
 from farm.faces.stages import Depth, ahead
 from farm.faces.track import AFTER, BEFORE, Window
 from farm.faces.views import FrameView

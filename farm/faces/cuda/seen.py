@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from farm.faces.cuda.crop import Letterbox
 from farm.faces.cuda.surface import Floats
 from farm.faces.landmarks import COUNT
+from farm.faces.spans import continued, passes
 from farm.faces.track import CUT
 
 _EYES = (33, 133, 362, 263)
@@ -139,7 +140,7 @@ def key_frames(first: int, count: int, peek: bool, cadence: int) -> NDArray[np.i
 def broken_spans(seen: Seen, keys: NDArray[np.int64], small: Floats) -> tuple[Seen, NDArray[np.int64]]:
     """Faces on the lines between neighbouring key frames, and the frames between others, to be looked at in full.
 
-    A span holds where no cut lies in it and each face of one end is, near the same place and size, one of the other's.
+    What makes a span hold is the same as by the processor (`farm.faces.spans`).
     """
     cut = np.median(np.abs(np.diff(small, axis=0)).reshape(len(small) - 1, -1), axis=1) > CUT
     size = (seen.box[:, 2:] - seen.box[:, :2]).max(axis=1, initial=0.0)
@@ -151,28 +152,16 @@ def broken_spans(seen: Seen, keys: NDArray[np.int64], small: Floats) -> tuple[Se
         if b - a < 2:
             continue
         between = np.arange(a + 1, b)
-        before, after = (np.arange(edges[0, place], edges[1, place]) for place in (span, span + 1))
-        pairs = None if cut[a:b].any() else _pairs(size, centre, before, after)
-        if pairs is None:
+        before, after = (slice(edges[0, place], edges[1, place]) for place in (span, span + 1))
+        heirs = continued(centre[before], size[before], centre[after], size[after])
+        if heirs is None or cut[a:b].any() or any(passes(small[a], small[here], small[b]) for here in between):
             broken.append(between)
             continue
-        count = len(pairs)
+        count = len(heirs)
+        pairs = np.column_stack([np.arange(before.start, before.stop), after.start + heirs])
         rows.append(np.column_stack([np.repeat(between, count), np.tile(pairs, (len(between), 1))]))
         shares.append(np.repeat((between - a) / (b - a), count))
     return _lines(seen, np.concatenate(rows), np.concatenate(shares)), np.concatenate(broken)
-
-
-def _pairs(
-    size: NDArray[np.float64], centre: NDArray[np.float64], before: NDArray[np.int64], after: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
-    """Rows (k, 2) that continue each other; None where any face has no counterpart, or more than one is near."""
-    if len(before) != len(after):
-        return None
-    apart = np.hypot(*(centre[before][:, None] - centre[after][None]).transpose(2, 0, 1))
-    near = (apart < 0.5 * size[before][:, None]) & (np.abs(np.log(size[after][None] / size[before][:, None])) < 0.3)
-    if not ((near.sum(axis=0) == 1).all() and (near.sum(axis=1) == 1).all()):
-        return None
-    return np.stack([before, after[near.argmax(axis=1)]], axis=1) if len(before) else np.zeros((0, 2), np.int64)
 
 
 def _lines(seen: Seen, rows: NDArray[np.int64], shares: NDArray[np.float64]) -> Seen:

@@ -18,6 +18,7 @@ from farm.faces.pipeline import FacePipeline, Rendered
 from farm.faces.report import Outcome, summarise
 from farm.faces.views import Analyst
 from farm.inference.session import Models
+from farm.media.frame import Frame
 from farm.recipe import preset
 from farm.sample import portrait_picture
 from farm.sample.evaluate import Judge, changed_outside, may_change
@@ -111,6 +112,24 @@ def test_many_chunks_give_the_frames_of_one(
     assert [result.report for result in many] == [result.report for result in rendered]
     for a, b in zip(many, rendered, strict=True):
         np.testing.assert_array_equal(a.mask, b.mask)
+
+
+def test_a_face_that_is_there_for_three_frames_between_two_looks_is_changed(
+    plate: Plate, mapping: Mapping, people: dict[str, PreparedIdentity], models: Models
+) -> None:
+    def hidden(frame: Frame) -> Frame:
+        """The frame with a grey wall before one of the two, but in frames 5 to 7."""
+        if 5 <= frame.index <= 7:
+            return frame
+        x0, y0, x1, y1 = (int(edge) for edge in plate.truth.box[frame.index, plate.truth.person(MAPPED)])
+        luma = frame.planes[0].copy()
+        luma[max(0, y0 - 30) : y1 + 30, max(0, x0 - 30) : x1 + 30] = 90
+        return replace(frame, planes=(luma, *frame.planes[1:]))
+
+    pipeline = FacePipeline(preset("swap"), mapping, people, models, plate.facts)
+    results = list(pipeline.process(map(hidden, plate.frames(0, 16)), 0, 12))
+    swapped = [result.frame.index for result in results if result.report.swapped]
+    assert swapped == [5, 6, 7]
 
 
 def test_outside_its_times_a_face_stays(

@@ -83,6 +83,15 @@ def test_a_cut_breaks_its_own_span_alone() -> None:
     assert line.frame_of.tolist() == [1, 2, 3]
 
 
+def test_what_comes_and_goes_within_a_span_breaks_it() -> None:
+    small = still(9)
+    small[6, 10:14, 20:24] = 0.2
+    faces = [(place, 100.0, 50.0, 0.9) for place in (0, 4, 8)]
+    line, broken = broken_spans(seen(*faces), np.array([0, 4, 8]), small)
+    assert broken.tolist() == [5, 6, 7]
+    assert line.frame_of.tolist() == [1, 2, 3]
+
+
 def test_the_surer_view_of_a_frame_counts() -> None:
     upright = seen((0, 100, 50, 0.7), (1, 100, 50, 0.7))
     turned = seen((0, 20, 60, 0.9), (1, 20, 60, 0.6))
