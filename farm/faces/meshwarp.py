@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from farm.faces import eyes, hands, lids
 from farm.faces.geometry import HeadPose, placement
 from farm.faces.identity import PreparedIdentity
-from farm.faces.mesh import INNER_LIPS, LEFT_EYE, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
+from farm.faces.mesh import INNER_LIPS, LEFT_EYE, OVAL, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
 from farm.faces.sharpness import clear_enough
 from farm.faces.target import Patch, Target
 from farm.faces.texture import (
@@ -219,7 +219,7 @@ def reproportioned(target: Target, identity: PreparedIdentity, share: float) -> 
     """The landmarks with the identity's proportions: features move by what the two faces at rest differ."""
     if target.rest is None or share == 0:
         return target.points
-    offset = identity.shape - target.rest
+    offset = _inside(identity.shape, target.rest) - target.rest
     for number, near in enumerate(_mobile()):
         shift = (offset * near[:, None]).sum(axis=0) / near.sum()
         if number == 0:
@@ -234,6 +234,17 @@ def reproportioned(target: Target, identity: PreparedIdentity, share: float) -> 
     for iris, outline in ((slice(468, 473), RIGHT_EYE), (slice(473, 478), LEFT_EYE)):
         moved[iris] += turned[list(outline)].mean(axis=0)
     return moved
+
+
+def _inside(form: NDArray[np.float64], head: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`form` in the size and at the place in which its outline lies nearest to that of `head`, both (468, 3), upright.
+
+    The outline stays the plate's, so a feature belongs where it lies within the person's own outline.
+    """
+    own, given = form[list(OVAL)], head[list(OVAL)]
+    middle, place = own.mean(axis=0), given.mean(axis=0)
+    spread = ((given - place)[:, :2] ** 2).sum() / ((own - middle)[:, :2] ** 2).sum()
+    return np.asarray((form - middle) * np.sqrt(spread) + place)
 
 
 def _with_grain(

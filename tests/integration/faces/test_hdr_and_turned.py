@@ -124,7 +124,7 @@ def test_swappers_see_a_tone_mapped_plate_and_give_hdr_back(
     inside = check(made, plate) & check(wanted, plain)
     ours = tones.seen(region_to_rgb(made.frame, box))[inside]
     theirs = np.clip(region_to_rgb(wanted.frame, box), 0, 1)[inside]
-    assert np.abs(ours - theirs).mean() < (0.025 if colour is PQ else 0.016)  # painted on the signal: .071 and .020
+    assert np.abs(ours - theirs).mean() < (0.03 if colour is PQ else 0.016)  # painted on the signal: .071 and .020
 
 
 @pytest.mark.parametrize("recipe", ["swap", "swap-inswapper"])

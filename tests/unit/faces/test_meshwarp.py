@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from farm.faces.eyes import eyeballs
 from farm.faces.hands import Hand
 from farm.faces.mesh import INNER_LIPS
-from farm.faces.meshwarp import SwapSettings, believable, swap
+from farm.faces.meshwarp import SwapSettings, believable, reproportioned, swap
 from farm.faces.target import Target
 from farm.faces.texture import SIZE, atlas, filled_outline, unwrap
 from farm.media.colour import region_to_rgb
@@ -180,3 +180,13 @@ def test_hair_over_the_face_is_left_out() -> None:
     swap(shot, replace(target(shot, head()), skin=skin), identity(), PLAIN)
     assert (shot.planes[0][40:80] == before[0][40:80]).all()
     assert (shot.planes[0][130:150, 150:170] != before[0][130:150, 150:170]).any()
+
+
+def test_a_form_that_is_only_larger_or_lies_elsewhere_moves_no_feature() -> None:
+    shot, points = plate(), head(yaw=10)
+    person = identity()
+    wanted = target(shot, points, rest=person.shape)
+    larger = replace(person, shape=person.shape * 1.07 + [0.1, 0.4, -0.2])
+    assert np.abs(reproportioned(wanted, larger, 1.0) - points).max() < 1e-6
+    longer = replace(person, shape=person.shape + np.where(np.abs(person.shape[:, :1]) < 1.5, [[0, 0.4, 0]], 0))
+    assert np.abs(reproportioned(wanted, longer, 1.0) - points).max() > 1
