@@ -15,6 +15,7 @@ from farm.faces.candidate import PictureBytes
 from farm.faces.cast import Cast, build_cast, observe
 from farm.faces.footage import ClipFile
 from farm.faces.identity import PreparedIdentity, prepare_identity
+from farm.faces.likeness import fitted, sitters
 from farm.faces.mapping import Mapping as CastMapping
 from farm.faces.mapping import MappingMode, MappingRequest, resolve
 from farm.faces.pipeline import FacePipeline, Rendered
@@ -110,12 +111,13 @@ def open_job(
 
 
 def _identity(name: str, models: Models) -> PreparedIdentity:
-    return prepare_identity([PictureBytes(portrait_picture(name).read_bytes(), name)], models)
+    prepared = prepare_identity([PictureBytes(portrait_picture(name).read_bytes(), name)], models)
+    return fitted(prepared, sitters(models), models)
 
 
 def footage_identity(clip: Path, models: Models) -> PreparedIdentity:
     """The one person whom a clip shows, as a bank of frames."""
-    return prepare_identity([], models, clips=[ClipFile(clip, clip.stem)])
+    return fitted(prepare_identity([], models, clips=[ClipFile(clip, clip.stem)]), sitters(models), models)
 
 
 def _member(cast: Cast, name: str, models: Models) -> str:

@@ -57,6 +57,8 @@ class SwapSettings(BaseModel):
     """How much of the identity is put in, at most."""
     proportions: float = Field(default=1.0, ge=0, le=1)
     """How far features move to where the identity has them; 0 keeps the plate's."""
+    fitted: bool = True
+    """Whether the identity's form is fitted on the product's own heads when it is prepared (`farm.faces.likeness`)."""
     light_scale: float = Field(default=0.3, ge=0.03, le=1)
     """Size of the patches of light taken from the plate, as a share of the unrolled face; smaller follows more."""
     grain: float = Field(default=0.5, ge=0, le=1)

@@ -171,6 +171,14 @@ def check_settings(recipe: Recipe) -> None:
             )
 
 
+def fits_forms(recipe: Recipe) -> bool:
+    """Whether the forms of the identities are to be fitted; the settings are checked already."""
+    swaps = (settings_of(spec) for spec in recipe.processors if spec.kind == SWAP)
+    return any(
+        isinstance(settings, SwapSettings) and settings.fitted and settings.proportions > 0 for settings in swaps
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What must be seen of faces beside their places: see `Analyst`."""

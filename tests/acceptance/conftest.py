@@ -42,7 +42,12 @@ class Farm:
         chunk_seconds: float = 1.0,
         settings: dict[str, dict[str, Any]] | None = None,
     ) -> JobOut:
-        """Ask for the first person of the sample to become the second one, wherever the first one is seen."""
+        """Ask for the first person of the sample to become the second one, wherever the first one is seen.
+
+        Forms are not fitted unless the settings say so: it takes seconds, and few tests look at the likeness.
+        """
+        if settings is None and recipe == "swap":
+            settings = {"swap": {"fitted": False}}
         pictures = {"in": [portrait_picture(IDENTITIES[1])], "out": [portrait_picture(IDENTITIES[0])]}
         options = JobIn(
             recipe=recipe,
