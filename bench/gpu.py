@@ -3,7 +3,7 @@
 Every measurement is a step that writes its numbers to a folder; the last step judges them, so that the bench can be run
 in pieces on a machine that is only lent. Without a card every goal says so. Needs the `gpu` extra and `onnx`.
 
-    python -m bench.gpu [--steps agreement,line,...] [--work DIR] [--pieces DIR] [--plate FILE] [--seconds 20]
+    python -m bench.gpu [--steps agreement,latent16,...] [--work DIR] [--pieces DIR] [--plate FILE] [--seconds 20]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,28 +170,28 @@ def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
     return answer
 
 
-def line(bench: Bench) -> None:
-    """Each network alone, one slot with it, and several; what one takes by kind of work; chunks, films."""
-    with Slots(bench, max(1, *bench.slots)) as slots:
-        for variant in VARIANTS:
-            model = str(bench.network(variant))
-            (alone,) = slots.ask(1, alone=min(4.0, bench.seconds), model=model, runs=RUNS)
-            opened = slots.ask(max(1, *bench.slots), open=variant, model=model)
-            told = {**alone, "opening_s": opened[0]["opening_s"], "one": slots.run(1)}
-            (told["stages"],) = slots.ask(1, stages=min(5.0, bench.seconds))
-            told["many"] = [slots.run(count) for count in bench.slots if count > 1]
-            bench.keep(variant, told)
-            if variant == VARIANTS[0]:
-                _jobs(bench, slots)
+def line(bench: Bench, variant: str) -> None:
+    """A network alone, one slot with it, and several; what one takes by kind of work."""
+    most = max(1, *bench.slots)
+    with Slots(bench, most) as slots:
+        model = str(bench.network(variant))
+        (alone,) = slots.ask(1, alone=min(4.0, bench.seconds), model=model, runs=RUNS)
+        opened = slots.ask(most, open=variant, model=model)
+        told = {**alone, "opening_s": opened[0]["opening_s"], "one": slots.run(1)}
+        (told["stages"],) = slots.ask(1, stages=min(5.0, bench.seconds))
+        told["many"] = [slots.run(count) for count in bench.slots if count > 1]
+        bench.keep(variant, told)
 
 
-def _jobs(bench: Bench, slots: Slots) -> None:
+def jobs(bench: Bench) -> None:
     """Chunks of a job in one slot, and the way to a finished film."""
-    for name, count, frames in CHUNKS:
-        (told,) = slots.ask(1, chunks=count, frames=frames)
-        bench.keep(f"chunks-{name}", told)
-    pairs = [slots.ask(1, mp4=bench.seconds, to=str(bench.work / "made.mp4"))[0] for _ in range(RUNS)]
-    bench.keep("mp4", {key: statistics.median(pair[key] for pair in pairs) for key in ("alone", "fps")})
+    with Slots(bench, 1) as slots:
+        slots.ask(1, open=VARIANTS[0], model=str(bench.network(VARIANTS[0])))
+        pairs = [slots.ask(1, mp4=bench.seconds, to=str(bench.work / "made.mp4"))[0] for _ in range(RUNS)]
+        bench.keep("mp4", {key: statistics.median(pair[key] for pair in pairs) for key in ("alone", "fps")})
+        for name, count, frames in CHUNKS:
+            (told,) = slots.ask(1, chunks=count, frames=frames)
+            bench.keep(f"chunks-{name}", told)
 
 
 def peers(bench: Bench) -> None:
@@ -212,7 +213,12 @@ def agreement(bench: Bench) -> None:
     bench.keep("agreement", compare(bench.plate(), bench.network("latent16")))
 
 
-STEPS: dict[str, Callable[[Bench], None]] = {"agreement": agreement, "line": line, "peers": peers}
+STEPS: dict[str, Callable[[Bench], None]] = {
+    "agreement": agreement,
+    **{variant: partial(line, variant=variant) for variant in VARIANTS},
+    "jobs": jobs,
+    "peers": peers,
+}
 
 
 def goals(bench: Bench) -> dict[str, Goal]:
@@ -222,7 +228,7 @@ def goals(bench: Bench) -> dict[str, Goal]:
     best = {name: _best(piece) for name, piece in pieces.items()}
     found["one_slot_light_fps"] = _least(pieces["light"].get("one", {}), "fps", 400)
     found["many_slots_light_fps"] = _least(best["light"], "fps", 1000)
-    found["one_slot_published_fps"] = _least(pieces["published"].get("one", {}), "fps", 450)
+    found["published_fps"] = _least(best["published"], "fps", 450, f"with {best['published'].get('slots', 0)} slots")
     for name, piece in pieces.items():
         told = best[name]
         share = {"share": told["fps"] / piece["alone"], "busy": told["busy"]} if piece else {}
@@ -231,7 +237,7 @@ def goals(bench: Bench) -> dict[str, Goal]:
         found[f"gpu_busy_percent_{name}"] = _least(share, "busy", 85, slots_)
         if piece:
             found[f"network_alone_{name}_fps"] = noted(piece["alone"], "the swap network by itself at the same batch")
-            found[f"one_slot_share_{name}"] = noted(piece["one"]["fps"] / piece["alone"], "one slot of the same run")
+            found[f"one_slot_{name}_fps"] = noted(piece["one"]["fps"], "one slot of the same run")
             found[f"best_{name}_fps"] = noted(told["fps"], slots_)
     found["mp4_share_of_x264_alone"] = _least(
         {"share": encoded["fps"] / encoded["alone"]} if encoded else {}, "share", 0.9
@@ -240,6 +246,8 @@ def goals(bench: Bench) -> dict[str, Goal]:
         piece = pieces[name]
         ratio = {"times": best[name]["fps"] / peers_[variant]} if piece and peers_ else {}
         found[f"times_peers_way_{name}"] = _least(ratio, "times", 10, f"with {best[name].get('slots', 0)} slots")
+        if ratio:
+            found[f"one_slot_times_peers_way_{name}"] = noted(piece["one"]["fps"] / peers_[variant], "one slot")
     found |= _of_chunks(bench)
     found["psnr_inside_mask_db"] = _least(same, "psnr", 50)
     found["bits_changed_outside_mask"] = (

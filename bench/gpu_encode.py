@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+from av.codec.context import ThreadType
 
 from bench.gpu_material import RATE, SIZE
 from bench.gpu_slot import Slot
@@ -30,6 +31,7 @@ class _X264:
         self._stream: Any = container.add_stream("libx264", rate=RATE)
         self._stream.width, self._stream.height, self._stream.pix_fmt = *SIZE, "yuv420p"
         self._stream.options = {"preset": "veryfast"}
+        self._stream.codec_context.thread_type = ThreadType.AUTO  # as chunks are encoded; else pictures are cut up
         self._index, self._start = 0, 0.0
 
     def write(self, frame: Frame) -> None:
