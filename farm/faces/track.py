@@ -23,7 +23,7 @@ BEFORE = 8
 AFTER = 8
 EMBED_EVERY = 5
 """Frames whose index is a multiple are embedded: any track of five frames holds one. Fewer than AFTER."""
-HANDS_EVERY = 3
+HANDS_EVERY = 4
 _GAP = 4
 _NEAR = 3.0
 """Frames: sharpness is measured every few frames, and changes within a few."""

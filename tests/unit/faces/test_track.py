@@ -107,18 +107,18 @@ def test_a_short_miss_is_filled_between_its_neighbours() -> None:
 
 
 def test_a_missed_face_keeps_the_hands_of_its_frame_and_of_its_neighbours() -> None:
-    missed_when_looked_for = [seen(i, [] if i == 9 else [view(head())]) for i in range(18)]
+    missed_when_looked_for = [seen(i, [] if i == 8 else [view(head())]) for i in range(18)]
     one = window(missed_when_looked_for)
-    (track,) = one.tracks(9)
+    (track,) = one.tracks(8)
     assert [hand is PALM for hand in one.hands(track)] == [True]
 
-    between = [seen(i, [] if i in (7, 8) else [view(head())]) for i in range(18)]
-    for face in between[9].faces:
+    between = [seen(i, [] if i in (6, 7) else [view(head())]) for i in range(18)]
+    for face in between[8].faces:
         face.hands = [PALM]
     one = window(between)
-    (track,) = one.tracks(7)
+    (track,) = one.tracks(6)
     assert [hand is PALM for hand in one.hands(track)] == [True]
-    assert [step.offset for step in track.steps] == [*range(-6, 1), *range(2, 9)]
+    assert [step.offset for step in track.steps] == [*range(-5, 1), *range(2, 9)]
 
 
 def test_a_face_that_left_is_not_filled_in() -> None:
