@@ -43,8 +43,13 @@ _EYES_RIGID = 0.5
 _FINE_SIGMA = 1.5
 _MOST_SHARPER = 2.5
 """How many times its fine detail a skin may be given at most."""
-_AS_SHARP = 0.78
-"""Share of the plate's fine detail that is aimed at: a swap of the full share looks etched beside soft hair."""
+_AS_SHARP, _AS_SHARP_IN_GRAIN = 0.78, 0.92
+"""Share of the plate's fine detail that is aimed at: a swap of the full share looks etched beside soft hair, and what
+is amplified flickers. In a grainy plate neither is seen, and a soft face is."""
+_GRAINY = (0.036, 0.05)
+"""Root mean square of a face's fine detail, luma 0..1, from where a plate is a little grainy, and wholly."""
+_WHITE = 0.8
+"""Share of an open eye's pixels that are darker than its whites."""
 _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 
@@ -296,7 +301,9 @@ def sharpening(has: float, adds: float, both: float, plate: float) -> float:
     quadratic equation.
     """
     power = has + 1e-9
-    aim = min(_AS_SHARP**2 * plate, _MOST_SHARPER**2 * power)
+    grainy = float(smoothstep(np.sqrt(np.array(plate)), *_GRAINY))
+    share = _AS_SHARP + (_AS_SHARP_IN_GRAIN - _AS_SHARP) * grainy
+    aim = min(share**2 * plate, _MOST_SHARPER**2 * power)
     a = adds + 1e-12
     return float((np.sqrt(max(0.0, both * both + a * (aim - power))) - both) / a) if aim > power else 0.0
 
@@ -330,13 +337,22 @@ def iris_ratio(target: Target, identity: PreparedIdentity) -> NDArray[np.float32
     if target.iris is None or identity.iris is None:
         return None
     # Colours are compared with each face's own skin, so that the light of the two pictures does not count.
-    light = _skin_tone(target.texture, target.skin) / np.maximum(_skin_tone(identity.texture, identity.skin), 0.02)
+    wanted, given = _skin_tone(target.texture, target.skin), _skin_tone(identity.texture, identity.skin)
+    light = wanted / np.maximum(given, 0.02)
+    # Eyes that lie in the shade keep it: an iris lighter than their whites allow would glow.
+    light = light * min(1.0, _whites(target.texture, wanted) / max(0.02, _whites(identity.texture, given)))
     return np.clip((identity.iris * light + 0.03) / (target.iris + 0.03), 0.4, 1.8).astype(np.float32)
 
 
 def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
     weight = (atlas().cheeks * skin).ravel()
     return np.asarray(weight @ texture.reshape(-1, 3) / (weight.sum() + 1e-6), np.float32)
+
+
+def _whites(texture: Texture, tone: NDArray[np.float32]) -> float:
+    """How light the whites of the eyes are, as a share of the skin's `tone`."""
+    seen = texture[atlas().eyes > 0.5] @ _LUMA
+    return float(np.quantile(seen, _WHITE)) / max(0.02, float(tone @ _LUMA))
 
 
 def _masks(canvas: _Canvas, target: Target) -> tuple[Mask, Mask]:

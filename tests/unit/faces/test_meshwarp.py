@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from farm.faces.eyes import eyeballs
 from farm.faces.hands import Hand
 from farm.faces.mesh import INNER_LIPS
-from farm.faces.meshwarp import SwapSettings, believable, reproportioned, swap
+from farm.faces.meshwarp import SwapSettings, believable, iris_ratio, reproportioned, sharpening, swap
 from farm.faces.target import Target
 from farm.faces.texture import SIZE, atlas, filled_outline, unwrap
 from farm.media.colour import region_to_rgb
@@ -83,6 +83,31 @@ def test_the_face_gets_the_fine_detail_that_the_plate_has_where_it_shows() -> No
     cheek = (slice(125, 150), slice(120, 145))
     fine = [values - cv2.GaussianBlur(values, (0, 0), 1.5) for values in (before, shot.planes[0].astype(np.float32))]
     assert 0.7 < fine[1][cheek].std() / fine[0][cheek].std() < 1.0
+
+
+@pytest.mark.parametrize(("rms", "share"), [(0.02, 0.78), (0.06, 0.92)])
+def test_in_a_grainy_plate_more_of_its_fine_detail_is_aimed_at(rms: float, share: float) -> None:
+    """The detail that is there is half the plate's, and each time more adds as much again."""
+    has = (rms / 2) ** 2
+    more = sharpening(has, has, has, rms**2)
+    assert (1 + more) * rms / 2 == pytest.approx(share * rms, rel=0.01)
+
+
+def eyed(skin: float, whites: float) -> NDArray[np.float32]:
+    """A grey unrolled face, with eyes."""
+    place = atlas()
+    return np.repeat((skin * place.inside + (whites - skin) * (place.eyes > 0.5))[..., None], 3, axis=2).astype(
+        np.float32
+    )
+
+
+def test_a_light_iris_is_put_in_as_light_as_the_whites_beside_it_allow() -> None:
+    iris = np.full(3, 0.2, np.float32)
+    person = replace(identity(), texture=eyed(0.6, 0.54), iris=np.full(3, 0.3, np.float32))
+    plain = Target(points=head(), texture=eyed(0.6, 0.54), skin=atlas().inside.astype(np.float32), iris=iris)
+    shaded = replace(plain, texture=eyed(0.6, 0.27))
+    assert iris_ratio(plain, person) == pytest.approx(np.full(3, 0.33 / 0.23), rel=1e-3)
+    assert iris_ratio(shaded, person) == pytest.approx(np.full(3, 0.18 / 0.23), rel=1e-3)
 
 
 def test_eyeballs_and_inner_mouth_stay_the_plates() -> None:
