@@ -22,7 +22,8 @@ from farm.settings import load_settings
 from tests.acceptance.conftest import Farm
 from tests.stand_ins import stand_in_catalogue
 
-LEAST_DB = 38.0
+LEAST_DB = {"swap": 36.0, "swap-inswapper": 38.0}
+"""The two read a face's points .1 to .5 pixels apart (see tests/integration/faces/test_card_pipeline.py)."""
 RECIPES: dict[str, dict[str, Any]] = {"swap": {}, "swap-inswapper": {"swap": {"mask": {"areas": ["face"]}}}}
 Made = dict[str, tuple[Path, dict[str, Any]]]
 """By recipe: the lossless deliverable, and what the first chunk's record says."""
@@ -94,4 +95,4 @@ def test_both_back_ends_make_the_same_film_and_say_which_they_are(
         assert np.array_equal(a.planes[0][top:bottom, left:right], b.planes[0][top:bottom, left:right])
         changed += int((np.abs(a.planes[0].astype(int) - before.planes[0]) > 10).sum())
     assert changed > 1000
-    assert 10 * np.log10(255**2 / np.mean(np.concatenate(errors) ** 2)) > LEAST_DB
+    assert 10 * np.log10(255**2 / np.mean(np.concatenate(errors) ** 2)) > LEAST_DB[recipe]
