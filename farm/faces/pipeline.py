@@ -25,7 +25,7 @@ from farm.faces.report import FaceReport, FrameReport, Outcome
 from farm.faces.roles import Face, Roles, by_distance
 from farm.faces.spans import CADENCE, Spans
 from farm.faces.target import Patch
-from farm.faces.track import AFTER, BEFORE, EMBED_EVERY, HANDS_EVERY, Window
+from farm.faces.track import AFTER, BEFORE, Window, embeds, shows_hands
 from farm.faces.views import Analyst, FaceView, Foresight, FrameView
 from farm.media.facts import PlateFacts
 from farm.media.frame import Frame
@@ -160,9 +160,9 @@ class FacePipeline:
         known: list[FaceView] = []
 
         def look(frame: Frame) -> FrameView:
-            hands = frame.index % HANDS_EVERY == 0
+            hands = shows_hands(frame.index)
             if frame.index % cadence() == 0 or not known:
-                return analyst.look(frame, embed=frame.index % EMBED_EVERY == 0, hands=hands)
+                return analyst.look(frame, embed=embeds(frame.index), hands=hands)
             return analyst.glance(frame, tuple(known), hands=hands)
 
         for view in ahead(pool, look, frames, 2):
@@ -249,18 +249,10 @@ class _Looks:
     analyst: Analyst
 
     def full(self, frame: Frame) -> FrameView:
-        return self.analyst.look(frame, embed=_embeds(frame), hands=_shows_hands(frame))
+        return self.analyst.look(frame, embed=embeds(frame.index), hands=shows_hands(frame.index))
 
     def between(self, frame: Frame, foretold: Foresight) -> FrameView:
-        return self.analyst.look_between(frame, foretold, embed=_embeds(frame), hands=_shows_hands(frame))
-
-
-def _embeds(frame: Frame) -> bool:
-    return frame.index % EMBED_EVERY == 0
-
-
-def _shows_hands(frame: Frame) -> bool:
-    return frame.index % HANDS_EVERY == 0
+        return self.analyst.look_between(frame, foretold, embed=embeds(frame.index), hands=shows_hands(frame.index))
 
 
 def joined(

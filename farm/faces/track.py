@@ -24,6 +24,7 @@ AFTER = 8
 EMBED_EVERY = 5
 """Frames whose index is a multiple are embedded: any track of five frames holds one. Fewer than AFTER."""
 HANDS_EVERY = 4
+"""Frames whose index is a multiple are searched for hands; those between look where near ones have them."""
 _GAP = 4
 _NEAR = 3.0
 """Frames: sharpness is measured every few frames, and changes within a few."""
@@ -35,6 +36,16 @@ _SLOW_WEIGHTS = {
     1: np.array([1, 2, 1]) / 4,
 }
 """Savitzky-Golay smoothing of second order (1964): keeps position, speed and acceleration, adds no lag."""
+
+
+def embeds(index: int) -> bool:
+    """Whether the faces of the plate's frame `index` are embedded."""
+    return index % EMBED_EVERY == 0
+
+
+def shows_hands(index: int) -> bool:
+    """Whether hands are looked for in the plate's frame `index`."""
+    return index % HANDS_EVERY == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +189,7 @@ class Window:
                         continue
                     found = self._analyst.refind(views[index], guess)
                     if found is not None and np.hypot(*(found.centre - guess[:468, :2].mean(0))) < 0.5 * tail.size:
-                        if index % HANDS_EVERY == 0:
+                        if shows_hands(index):
                             self._analyst.find_hands(views[index], found)
                         steps = [Step(0, views[index], found)]
                         steps += self._from(views, index, -back, tail) + self._from(views, index, ahead, head)

@@ -255,14 +255,7 @@ class Analyst(CloseUp):
         self._complete(view, embed=embed, hands=hands)
         return view
 
-    def look_between(
-        self,
-        frame: Frame,
-        foretold: Foresight,
-        *,
-        embed: bool = False,
-        hands: bool = False,
-    ) -> FrameView:
+    def look_between(self, frame: Frame, foretold: Foresight, *, embed: bool = False, hands: bool = False) -> FrameView:
         """Like `look`, without the detector where `foretold` says of the frame's view so far where its faces lie.
 
         Where it does not, or the landmarker doubts one of them, the frame is looked at in full.

@@ -28,7 +28,7 @@ from farm.faces.landmarks import Landmarks
 from farm.faces.network import Networks
 from farm.faces.sharpness import sharpness
 from farm.faces.spans import CADENCE
-from farm.faces.track import EMBED_EVERY, HANDS_EVERY
+from farm.faces.track import embeds, shows_hands
 from farm.faces.views import (
     MIN_PRESENCE,
     PREVIEW,
@@ -169,7 +169,7 @@ class CardAnalyst(CloseUp):
             (place, face)
             for place, view in enumerate(views)
             for face in view.faces
-            if view.index % EMBED_EVERY == 0 or face.crowded
+            if embeds(view.index) or face.crowded
         ]
         asked: list[Callable[[], None]] = []
         for some in _parts(wanted, network.buckets.capacity):
@@ -193,9 +193,7 @@ class CardAnalyst(CloseUp):
 
     def _find_all_hands(self, eye: Eye, batch: CardBatch, views: list[FrameView]) -> None:
         """Hands near the faces of every few frames: palms first, then, where there may be one, the hand itself."""
-        wanted = [
-            (place, face) for place, view in enumerate(views) for face in view.faces if view.index % HANDS_EVERY == 0
-        ]
+        wanted = [(place, face) for place, view in enumerate(views) for face in view.faces if shows_hands(view.index)]
         crops = [palm_crop(face.points) for _, face in wanted]
         answers = self._answers(eye, batch, [place for place, _ in wanted], crops, eye.palms)
         near = [

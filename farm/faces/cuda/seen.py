@@ -140,7 +140,8 @@ def key_frames(first: int, count: int, peek: bool, cadence: int) -> NDArray[np.i
 def broken_spans(seen: Seen, keys: NDArray[np.int64], small: Floats) -> tuple[Seen, NDArray[np.int64]]:
     """Faces on the lines between neighbouring key frames, and the frames between others, to be looked at in full.
 
-    What makes a span hold is the same as by the processor (`farm.faces.spans`).
+    What makes a span hold is what does by the processor (`farm.faces.spans`), but that a cut is looked for between
+    neighbours, and that ends are not asked whether they are sure.
     """
     cut = np.median(np.abs(np.diff(small, axis=0)).reshape(len(small) - 1, -1), axis=1) > CUT
     size = (seen.box[:, 2:] - seen.box[:, :2]).max(axis=1, initial=0.0)
