@@ -290,7 +290,7 @@ def main() -> int:
     parser.add_argument("--pieces", type=Path)
     parser.add_argument("--plate", type=Path, help="a 1080p plate to use instead of drawing one")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--slots", default="2,4", help="how many slots beside one are tried, by comma")
+    parser.add_argument("--slots", default="4,6", help="how many slots beside one are tried, by comma")
     parser.add_argument("--results", type=Path, help="where the JSON line is kept instead of bench/results")
     told = parser.parse_args()
     slots = tuple(int(count) for count in told.slots.split(",") if count)
