@@ -241,7 +241,7 @@ def answer(slot: Slot, order: dict[str, Any], frames: int) -> dict[str, Any]:
         from bench.gpu_encode import encoder_alone, to_mp4
 
         path = Path(order["to"])
-        alone = encoder_alone(slot, path, order["mp4"])
+        alone = encoder_alone(slot, frames, path, order["mp4"])
         return {"alone": alone, "fps": to_mp4(slot, frames, path, order["mp4"])}
     return slot.chunks(order["chunks"], order["frames"])
 

@@ -1,0 +1,262 @@
+"""A whole farm on this machine's card: API, PostgreSQL, Valkey, S3, a worker with its slots, and real jobs.
+
+Everything is started as an operator starts it, by the embedded farm's services, with an S3 server of its own in place
+of a folder. Jobs are submitted over HTTP: a neural swap on fresh slots, the same again on a longer plate, one in whose
+middle a slot is killed (SIGKILL), and the bundled mesh-warp. What each chunk's record says is counted, and every film
+is decoded and compared with its plate's clock.
+
+    python -m bench.gpu_farm [--plate FILE] [--network FILE] [--seconds 120] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from bench.common import machine
+from bench.gpu_material import draw_plate, repeat
+from farm.client import Client
+from farm.db.engine import Sessions, make_engine, make_sessions
+from farm.errors import FarmError
+from farm.inference.spec import LicenceClass
+from farm.jobs.views import attempts
+from farm.local.farm import LocalFarm
+from farm.local.process import Service
+from farm.local.services import Plan, farm_services
+from farm.media.probe import probe
+from farm.media.reader import read_plate
+from farm.media.scan import scan_timeline
+from farm.sample import IDENTITIES, portrait_picture
+from farm.settings import load_settings
+from farm.store.s3 import connect
+from farm.worker.devices import load_nvml
+from tests.acceptance.conftest import Farm, own_copy
+from tests.services import free_port, http_server
+from tests.stand_ins import stand_in_catalogue
+
+CHUNK_SECONDS = 10.0
+BUCKET = "bench"
+OURS = "FACEFARM_BENCH_SERVICES"
+LOGIN = {"region": "us-east-1", "access_key": "test", "secret_key": "test"}
+
+
+def services(plan: Plan) -> list[Service]:
+    """The embedded farm's, with the settings that the bench left in the environment."""
+    more = json.loads(os.environ[OURS])
+    own = ("reconciler", "worker", "api")
+    return [replace(one, env={**one.env, **more}) if one.name in own else one for one in farm_services(plan)]
+
+
+@contextmanager
+def card_farm(folder: Path, network: Path | None, metrics: int, back_end: str) -> Iterator[Farm]:
+    """A farm whose objects lie in S3; `network` stands in for the inswapper's weights, None for a tiny one."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "BIND_HOST": "127.0.0.1",
+    }
+    env |= {"GATEWAY_PORT": str(free_port()), "SERVICES": "s3", "IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0"}
+    env |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    home = folder / "home"
+    full = {"inswapper-128": network.read_bytes()} if network else None
+    stand_in_catalogue(folder / "models", home, ["inswapper-128"], full=full)
+    with http_server([sys.executable, "-m", "ministack"], env) as endpoint:
+        connect(endpoint=endpoint, path_style=True, **LOGIN).create_bucket(Bucket=BUCKET)
+        os.environ[OURS] = json.dumps({"FARM_STORE": f"s3://{BUCKET}/farm"})
+        settings = load_settings(
+            home=home, url=None, models_dir=folder / "models", allowed_licences=(str(LicenceClass.NON_COMMERCIAL),),
+            s3_endpoint=endpoint, s3_path_style=True, worker_metrics_port=metrics, back_end=back_end,
+            **{f"s3_{name}": value for name, value in LOGIN.items()},
+        )  # fmt: skip
+        with LocalFarm(home, settings, services="bench.gpu_farm:services") as local:
+            assert local.state is not None
+            client = Client(local.state.url)
+            yield Farm(local, client)
+            client.close()
+
+
+class Run:
+    """The jobs of one farm, and what is written down of them."""
+
+    def __init__(self, farm: Farm, folder: Path, sessions: Sessions) -> None:
+        self.farm, self.folder, self.sessions = farm, folder, sessions
+        self.told: dict[str, Any] = {}
+
+    def job(self, name: str, plate: Path, recipe: str, during: Callable[[str], Any] | None = None) -> None:
+        """Submit, wait, look at the film; `during` is called with the job's id once chunks are rendered."""
+        identity = portrait_picture(IDENTITIES[1])
+        begun = time.perf_counter()
+        job = submit(self.farm, plate, recipe, identity)
+        states, did = [], None
+        for event in self.farm.client.events(job.id):
+            states.append((round(time.perf_counter() - begun, 2), event.kind))
+            if during is not None and did is None:
+                did = during(job.id)
+        done = self.farm.client.job(job.id)
+        seconds = time.perf_counter() - begun
+        frames = len(scan_timeline(plate, probe(plate)))
+        self.told[name] = {
+            "state": done.state, "why": done.reason, "frames": frames, "seconds": round(seconds, 2),
+            "fps": round(frames / seconds, 1), "did": did, "events": states[:6] + states[-4:],
+            **self.records(job.id), "previews": self.previews(job.id),
+            "film": film(self.farm, job, plate, self.folder) if done.state == "completed" else "",
+        }  # fmt: skip
+        print(name, json.dumps(self.told[name], default=str), flush=True)
+
+    def records(self, job_id: str) -> dict[str, Any]:
+        """By what chunks were rendered, and the seconds that the kinds of tasks took."""
+        with self.sessions() as session:
+            rows = attempts(session, job_id)
+        renders = [row.environment or {} for row in rows if row.kind == "render"]
+        spent: dict[str, float] = {}
+        for row in rows:
+            if row.ended_at is not None:
+                spent[row.kind] = round(spent.get(row.kind, 0) + (row.ended_at - row.started_at).total_seconds(), 2)
+        keys = ("back_end", "back_end_why", "decoder", "decoder_why", "encoders_fed", "batch", "batch_halved")
+        return {
+            "attempts": dict(Counter(f"{row.kind} {row.state}" for row in rows)), "seconds_by_kind": spent,
+            "records": {key: dict(Counter(str(one.get(key)) for one in renders)) for key in keys},
+            "networks": sorted(
+                {f"{use['name']}: {use['actual']}" for one in renders for use in one.get("card_models", [])}
+            ),
+            "stages_fps": [one.get("stages_fps") for one in renders if one.get("stages_fps")][:4],
+        }  # fmt: skip
+
+    def previews(self, job_id: str) -> int:
+        """How many chunks have a preview picture."""
+        found = 0
+        for chunk in range(len(self.farm.client.chunks(job_id).items)):
+            with suppress(FarmError):
+                found += len(self.farm.client.picture(f"/jobs/{job_id}/chunks/{chunk}/preview")) > 0
+        return found
+
+
+def submit(farm: Farm, plate: Path, recipe: str, identity: Any) -> Any:
+    """Everybody on the plate becomes one person, delivered as H.264."""
+    from farm.api.schemas import IdentityIn, JobIn
+
+    settings = {"swap": {"fitted": False}} if recipe == "swap" else {"swap": {"mask": {"areas": ["face"]}}}
+    options = JobIn(
+        recipe=recipe, settings=settings, deliverables=("h264",), chunk_seconds=CHUNK_SECONDS,
+        identities=(IdentityIn(label="in"),), mapping={"mode": "all", "identity": "in"},
+    )  # fmt: skip
+    return farm.client.submit(options, plate=plate, pictures={"in": [identity]})
+
+
+def film(farm: Farm, job: Any, plate: Path, folder: Path) -> str:
+    """Whether the deliverable has every frame of the plate at its time."""
+    path = farm.download(job, "h264", folder / f"{job.id}.mp4")
+    facts, given = probe(path), probe(plate)
+    base, own = given.video.time_base, facts.video.time_base
+    times = [frame.pts * own for frame in read_plate(path, facts)]
+    wanted = [int(pts) * base for pts in scan_timeline(plate, given).pts]
+    same = [one - times[0] for one in times] == [one - wanted[0] for one in wanted]
+    return f"{len(times)} of {len(wanted)} frames, {'each' if same else 'NOT each'} at its time"
+
+
+def kill_a_slot(sessions: Sessions) -> Callable[[str], Any]:
+    """Ends a Celery child with SIGKILL once two chunks are done; what was killed."""
+
+    def during(job_id: str) -> Any:
+        with sessions() as session:
+            done = sum(1 for row in attempts(session, job_id) if row.kind == "render" and row.state == "done")
+        if done < 2:
+            return None
+        children = [
+            process for process in psutil.process_iter(["pid", "ppid", "cmdline"])
+            if "farm.worker.app" in (process.info["cmdline"] or [])
+        ]  # fmt: skip
+        pids = {process.pid for process in children}
+        slots = [process for process in children if process.info["ppid"] in pids]
+        busy = max(slots, key=lambda process: sum(process.cpu_times()[:2]))
+        os.kill(busy.pid, signal.SIGKILL)
+        return f"SIGKILL to slot {busy.pid} of {len(slots)} after {done} chunks"
+
+    return during
+
+
+def memory_mib() -> int:
+    """In use on the first card; 0 where there is none."""
+    nvml = load_nvml()
+    if nvml is None:
+        return 0
+    return int(nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(0)).used) >> 20
+
+
+def said(*argv: str, seconds: float = 20, env: dict[str, str] | None = None) -> str:
+    """What a farm command prints within so many seconds."""
+    command = [sys.executable, "-m", "farm.cli", *argv]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    with suppress(subprocess.TimeoutExpired):
+        return process.communicate(timeout=seconds)[0]
+    process.send_signal(signal.SIGINT)
+    return process.communicate(timeout=10)[0]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plate", type=Path, help="a 1080p plate to repeat instead of drawing one")
+    parser.add_argument("--network", type=Path, help="an inswapper-like network; a tiny stand-in if left out")
+    parser.add_argument("--seconds", type=float, default=120, help="of the long plate")
+    parser.add_argument("--short", type=int, default=480, help="frames of the short plate")
+    parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--back-end", default="auto")
+    told = parser.parse_args()
+    metrics = free_port()
+    with tempfile.TemporaryDirectory(prefix="farm-card-") as place:
+        folder, before = Path(place), memory_mib()
+        folder.chmod(0o755)
+        short, long_, killed = plates(told.plate, folder, told.short, told.seconds)
+        with card_farm(folder, told.network, metrics, told.back_end) as farm:
+            state = farm.local.state
+            assert state is not None
+            engine = make_engine(state.database_url, application="bench", pool_size=2)
+            run = Run(farm, folder, make_sessions(engine))
+            env = {**os.environ, "FARM_HOME": str(folder / "home"), "COLUMNS": "200"}
+            run.job("neural, slots just started", short, "swap-inswapper")
+            run.job("neural", long_, "swap-inswapper")
+            run.told["top"] = said("worker", "--top", seconds=4, env=env)
+            run.told["metrics"] = requests.get(f"http://127.0.0.1:{metrics}/metrics", timeout=5).text.splitlines()
+            run.job("neural, a slot killed", killed, "swap-inswapper", kill_a_slot(run.sessions))
+            run.job("mesh-warp", own_copy(short, folder / "home"), "swap")
+            run.told["workers"] = farm.client.workers().model_dump(mode="json")
+            run.told["card_mib"] = {"before": before, "while": memory_mib()}
+            engine.dispose()
+        run.told["card_mib"]["after"] = memory_mib()
+        run.told["plan"] = said("worker", "--plan", env=env)
+        run.told["machine"] = machine()
+        (told.out / "gpu_farm.json").write_text(json.dumps(run.told, indent=1, default=str))
+    return 0
+
+
+def plates(given: Path | None, folder: Path, frames: int, seconds: float) -> tuple[Path, Path, Path]:
+    """A short plate, a long one, and another of half its length."""
+    drawn = given or folder / "plate.mp4"
+    if given is None:
+        draw_plate(drawn)
+    made = []
+    for name, count in (("short", frames), ("long", int(seconds * 24)), ("half", int(seconds * 12))):
+        path = folder / f"{name}.mp4"
+        repeat(drawn, path, count)
+        made.append(path)
+    return made[0], made[1], made[2]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
