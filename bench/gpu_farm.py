@@ -27,11 +27,13 @@ from typing import Any
 
 import psutil
 import requests
+from sqlalchemy import select
 
 from bench.common import machine
 from bench.gpu_material import draw_plate, repeat
 from farm.client import Client
 from farm.db.engine import Sessions, make_engine, make_sessions
+from farm.db.tables import Footprint
 from farm.errors import FarmError
 from farm.inference.spec import LicenceClass
 from farm.jobs.views import attempts
@@ -191,6 +193,15 @@ def kill_a_slot(sessions: Sessions) -> Callable[[str], Any]:
     return during
 
 
+def footprints(sessions: Sessions) -> list[dict[str, Any]]:
+    """What the worker has told the farm of the recipes' needs."""
+    with sessions() as session:
+        return [
+            {"card": row.card, "needs_mb": row.needs_mb, "seen_mb": row.seen_mb, "batch": row.batch}
+            for row in session.scalars(select(Footprint))
+        ]
+
+
 def memory_mib() -> int:
     """In use on the first card; 0 where there is none."""
     nvml = load_nvml()
@@ -236,6 +247,7 @@ def main() -> int:
             run.job("neural, a slot killed", killed, "swap-inswapper", kill_a_slot(run.sessions))
             run.job("mesh-warp", own_copy(short, folder / "home"), "swap")
             run.told["workers"] = farm.client.workers().model_dump(mode="json")
+            run.told["footprints"] = footprints(run.sessions)
             run.told["card_mib"] = {"before": before, "while": memory_mib()}
             engine.dispose()
         run.told["card_mib"]["after"] = memory_mib()

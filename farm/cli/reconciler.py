@@ -26,6 +26,7 @@ from farm.jobs.reconcile import (
     LaneCloser,
     LeaseExpirer,
     OutboxDispatcher,
+    Refitter,
     Runner,
     Service,
     StaleCleaner,
@@ -58,6 +59,7 @@ def make_services(sessions: Sessions, store: Store, settings: Settings, wakeups:
     return [
         LeaseExpirer(sessions, policy),
         WorkerReaper(sessions, policy),
+        Refitter(sessions),
         BackoffEnder(sessions, policy),
         BudgetKeeper(sessions, policy),
         DeadlineWatcher(sessions),

@@ -54,6 +54,23 @@ class SlotRow(Base):
     codecs: Mapped[list[str] | None]
 
 
+class Footprint(Base):
+    """GPU memory that a slot needs for a recipe, as a worker with a model of card has measured it, MiB.
+
+    `needs_mb`: with the smallest batch, worked out from `seen_mb`, the most that a slot was seen to use with batches of
+    `batch`; where it does not fit there at all, one more than such a card has for it.
+    """
+
+    __tablename__ = "footprint"
+
+    recipe: Mapped[str] = mapped_column(String(64), primary_key=True)
+    card: Mapped[str] = mapped_column(String(100), primary_key=True)
+    needs_mb: Mapped[int]
+    seen_mb: Mapped[int]
+    batch: Mapped[int]
+    told_at: Mapped[Made]
+
+
 class WorkerKey(Base):
     """A secret under which workers register. Only its sha256 is kept; the secret is random, so that is enough.
 

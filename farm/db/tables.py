@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from farm.db.base import Base
-from farm.db.fleet import Schedule, SlotRow, Worker, WorkerKey
+from farm.db.fleet import Footprint, Schedule, SlotRow, Worker, WorkerKey
 from farm.db.job import Batch, Deliverable, Dependency, IdentityPicture, IdentityRow, Job, Plate
 from farm.db.log import Delivery, Event, Outbox, Webhook
 from farm.db.people import Project, Submitter
@@ -20,6 +20,7 @@ __all__ = [
     "Dependency",
     "Event",
     "Fingerprint",
+    "Footprint",
     "IdentityPicture",
     "IdentityRow",
     "Job",

@@ -16,6 +16,7 @@ from farm.db.tables import Chunk, Job, Plate, Task
 from farm.errors import ConflictError, InputError
 from farm.jobs import lanes, ledger, moves
 from farm.jobs.advance import advance, mapping_decided
+from farm.jobs.fit import fitting
 from farm.jobs.payload import plan_finished
 from farm.jobs.report import hold
 from farm.jobs.request import JobRequest
@@ -78,7 +79,7 @@ def publish_chunk(session: Session, lease: Lease, chunk: ChunkPlan, codecs: Sequ
 
 
 def _add(session: Session, job: Job, position: int, values: dict[str, Any], codecs: Sequence[str]) -> None:
-    request = JobRequest.model_validate(job.request)
+    request = fitting(session, JobRequest.model_validate(job.request))
     task = Task(
         id=new_id(),
         job_id=job.id,
@@ -99,7 +100,7 @@ def _add(session: Session, job: Job, position: int, values: dict[str, Any], code
 
 def _fit(session: Session, job: Job, task_id: str, codecs: Sequence[str]) -> None:
     """Let only slots claim the task that have what the chunk is planned with now."""
-    request = JobRequest.model_validate(job.request)
+    request = fitting(session, JobRequest.model_validate(job.request))
     lane = lanes.lane_id(session, job.submitter_id, TaskKind.RENDER, request, codecs=codecs)
     task = session.get_one(Task, task_id)
     if task.lane_id != lane:

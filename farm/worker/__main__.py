@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -21,6 +22,7 @@ from farm import log as farm_log
 from farm.db.engine import Sessions, make_engine, make_sessions
 from farm.db.enums import RequestedState
 from farm.errors import PolicyError
+from farm.jobs.fit import Measured
 from farm.settings import PREFIX, Settings, load_settings, required
 from farm.store.factory import open_store
 from farm.worker.attempt_log import AttemptLogs
@@ -151,7 +153,14 @@ class Running:
     PolicyError: the farm does not take this worker; nothing was started.
     """
 
-    def __init__(self, worker: CeleryWorker, sessions: Sessions, settings: Settings, calls: Calls) -> None:
+    def __init__(
+        self,
+        worker: CeleryWorker,
+        sessions: Sessions,
+        settings: Settings,
+        calls: Calls,
+        measured: Callable[[], tuple[Measured, ...]] = tuple,
+    ) -> None:
         self._worker = worker
         self._restarts = Restarts(time.monotonic)
         self._asked: RequestedState | None = None
@@ -168,6 +177,7 @@ class Running:
             secret=settings.worker_secret.get_secret_value() if settings.worker_secret else None,
             rate=settings.worker_rate,
             called=Ear(calls, worker.id),
+            measured=measured,
             relay=Relay(scratch_root(settings) / RELAYS, worker.id),
         )
         self.registration.enter()
@@ -250,6 +260,8 @@ def main() -> int:
     cores = len(os.sched_getaffinity(0))
     plans = plan_workers(settings, cards, host=socket.gethostname(), cores=cores, codecs=card_codecs)
     root = scratch_root(settings)
+    book = PlanBook(settings.home / PLANS)
+    measured = {card.uuid: partial(book.measured, card) for card in cards}
     services = [Mps.start(plan.card, plan.slots, root / MPS / plan.id) for plan in plans]
     plans = [plan.with_environment(mps.environment) for plan, mps in zip(plans, services, strict=True)]
     on_cards = {plan.id: (plan.card, plan.slots) for plan in plans if plan.card}
@@ -263,7 +275,7 @@ def main() -> int:
     listener = Listener(line, calls.mark)
     workers: list[Running] = []
     try:
-        workers += [Running(plan, sessions, settings, calls) for plan in plans]
+        workers += [Running(plan, sessions, settings, calls, measured.get(plan.card, tuple)) for plan in plans]
         listener.start()
 
         def chores() -> None:

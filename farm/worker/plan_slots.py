@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from farm.errors import InputError
+from farm.jobs.fit import Measured
 from farm.worker.devices import Card
 
 BATCHES = (32, 16, 8, 4)
@@ -106,6 +107,17 @@ def shrunk(plan: SlotPlan, footprint: Footprint) -> SlotPlan:
     return replace(plan, slots=0, why=f"memory ran out with one slot and a batch of {min(BATCHES)}")
 
 
+def least_mib(card: Card, plan: SlotPlan, footprint: Footprint = GUESS) -> int:
+    """What a slot needs with the smallest batch, by what was seen with the plan's; 0 where nobody looked.
+
+    Where it does not fit at all: one more than the card has room for.
+    """
+    if not plan.fits:
+        return room_mib(card.total_mib) + 1
+    base = min(footprint.base, plan.measured_mib)
+    return base + -(-(plan.measured_mib - base) * min(BATCHES) // plan.batch)
+
+
 def slots_of(card: Card, book: PlanBook, *, asked: int, cores: int) -> int:
     """How many slots a card gets: as many as memory holds of the largest recipe known there, and processors feed.
 
@@ -135,6 +147,21 @@ class PlanBook:
         """All plans that fit this card."""
         start = _key(card, "")
         return [plan for key, plan in self._read().items() if key.startswith(start) and plan.fits]
+
+    def measured(self, card: Card) -> tuple[Measured, ...]:
+        """What recipes need of such a card, for the farm: those with which somebody looked, or that do not fit."""
+        start = _key(card, "")
+        return tuple(
+            Measured(
+                recipe=key.removeprefix(start),
+                card=start.removesuffix("/")[:100],
+                needs_mb=least_mib(card, plan),
+                seen_mb=plan.measured_mib,
+                batch=plan.batch,
+            )
+            for key, plan in sorted(self._read().items())
+            if key.startswith(start) and (plan.measured_mib or not plan.fits)
+        )
 
     def put(self, card: Card, recipe: str, plan: SlotPlan) -> None:
         plans = {key: asdict(kept) for key, kept in {**self._read(), _key(card, recipe): plan}.items()}

@@ -16,6 +16,7 @@ from farm.db.engine import Sessions, transact
 from farm.db.enums import RequestedState, WorkerState
 from farm.errors import InfrastructureError, NotFoundError
 from farm.jobs import fleet
+from farm.jobs.fit import Measured, learn
 from farm.jobs.wire import Slot
 from farm.worker.relay import PATIENCE, Relay
 
@@ -34,6 +35,7 @@ class Registration:
     vram_mib, codecs: what each slot offers.
     secret: the worker's key, where the farm asks for one. rate: money per hour of one slot.
     called: says whether something is wanted of the worker since it was last asked.
+    measured: what recipes were found to need on its card.
     relay: by which slots say that the worker lives.
     """
 
@@ -51,12 +53,15 @@ class Registration:
         secret: str | None = None,
         rate: float | None = None,
         called: Callable[[], bool] = lambda: False,
+        measured: Callable[[], tuple[Measured, ...]] = tuple,
         relay: Relay | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._relay = relay
         self._sessions = sessions
         self._called = called
+        self._measured = measured
+        self._told: tuple[Measured, ...] = ()
         self._pid = pid
         self._secret = secret
         offers = tuple(
@@ -110,6 +115,7 @@ class Registration:
             if news or self._is_due():
                 self._beat(state, draining or trouble)
             self._leave_word(state)
+            self._tell()
             self._bury()
         except NotFoundError:
             self._registered = False
@@ -124,6 +130,13 @@ class Registration:
         self._said, self._wish = (state, words), wish.requested
         self._heard, self._patience = self._clock(), 0.0
         self._due = self._heard + wish.next_seconds
+
+    def _tell(self) -> None:
+        """What was measured since the farm last heard of it."""
+        lines = self._measured()
+        if lines != self._told:
+            transact(self._sessions, lambda session: learn(session, set(lines) - set(self._told)))
+            self._told = lines
 
     def _is_due(self) -> bool:
         """Whether the worker has to be heard of now; slots that did so lately are waited for a little longer."""

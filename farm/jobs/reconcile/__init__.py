@@ -11,6 +11,7 @@ from farm.jobs.reconcile.budgets import BudgetKeeper
 from farm.jobs.reconcile.cleaning import Garbage, KeptResults, StaleCleaner
 from farm.jobs.reconcile.deadlines import DeadlineWatcher
 from farm.jobs.reconcile.finishing import DependencyReleaser, Finisher
+from farm.jobs.reconcile.fitting import Refitter
 from farm.jobs.reconcile.leases import LeaseExpirer
 from farm.jobs.reconcile.outbox import Message, OutboxDispatcher
 from farm.jobs.reconcile.runner import Runner, Service
@@ -31,6 +32,7 @@ __all__ = [
     "Message",
     "OutboxDispatcher",
     "Post",
+    "Refitter",
     "Runner",
     "Service",
     "StaleCleaner",

@@ -8,12 +8,13 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, insert, select, text
+from sqlalchemy import delete, event, insert, select, text
 
 from farm.db.engine import Sessions, make_engine, make_sessions, transact
 from farm.db.enums import RequestedState, WorkerState
-from farm.db.tables import Worker
+from farm.db.tables import Footprint, Worker
 from farm.jobs import Progress, fleet
+from farm.jobs.fit import Measured
 from farm.jobs.policy import Policy
 from farm.jobs.reconcile import WorkerReaper
 from farm.jobs.schedules import ScheduleView, Window, set_schedule
@@ -172,3 +173,22 @@ def test_workers_beat_more_rarely_in_a_large_farm(sessions: Sessions) -> None:
     assert transact(sessions, lambda s: fleet.beat(s, "x7", policy=policy)).next_seconds == 20
     transact(sessions, lambda s: fleet.request_state(s, "x7", RequestedState.ASLEEP, actor="tester"))
     assert transact(sessions, lambda s: fleet.beat(s, "x7", policy=policy)).next_seconds == 20
+
+
+def test_what_was_measured_on_a_card_is_told_once_and_again_when_it_changes(sessions: Sessions) -> None:
+    lines = [Measured(recipe="r", card="c", needs_mb=5, seen_mb=9, batch=8)]
+    made = Registration(sessions, "w1", "gpu0", 1, (), os.getpid, measured=lambda: tuple(lines))
+
+    def told() -> list[int]:
+        with sessions() as session:
+            return list(session.scalars(select(Footprint.needs_mb)))
+
+    made.tend()
+    assert told() == [5]
+    with sessions.begin() as session:
+        session.execute(delete(Footprint))
+    made.tend()
+    assert told() == []
+    lines[0] = lines[0].model_copy(update={"needs_mb": 7})
+    made.tend()
+    assert told() == [7]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from farm.errors import InputError
 from farm.worker.devices import Card
-from farm.worker.plan_slots import Footprint, PlanBook, SlotPlan, plan_slots, room_mib, shrunk
+from farm.worker.plan_slots import Footprint, PlanBook, SlotPlan, least_mib, plan_slots, room_mib, shrunk
 from farm.worker.plan_table import FOOTPRINTS, plan_table
 
 SMALL = Footprint(1000, 100)
@@ -86,3 +86,23 @@ def test_the_table_has_a_row_for_every_card_and_network() -> None:
     text = console.export_text()
     assert "NVIDIA Tiny" in text
     assert "needs more than" in text
+
+
+def test_what_a_recipe_needs_at_least_is_worked_out_from_what_was_seen() -> None:
+    seen = SlotPlan(1, 32, 0, "", measured_mib=4000)
+    assert least_mib(CARD, seen, SMALL) == 1000 + 3000 * 4 // 32
+    assert least_mib(CARD, SlotPlan(1, 4, 0, "", measured_mib=4000), SMALL) == 4000
+    assert least_mib(CARD, SlotPlan(1, 32, 0, "", measured_mib=800), SMALL) == 800
+    assert least_mib(CARD, SlotPlan(0, 4, 0, ""), SMALL) == room_mib(CARD.total_mib) + 1
+
+
+def test_the_farm_is_told_what_was_seen_and_what_does_not_fit_on_this_model_of_card(tmp_path: Path) -> None:
+    book = PlanBook(tmp_path / "plans.json")
+    book.put(CARD, "computed", SlotPlan(1, 32, 5000, ""))
+    book.put(CARD, "seen", SlotPlan(1, 16, 5000, "", measured_mib=4000))
+    book.put(CARD, "too-large", SlotPlan(0, 4, 0, ""))
+    book.put(Card("GPU-2", "Another", 8192, 8000), "elsewhere", SlotPlan(1, 16, 0, "", measured_mib=1))
+    told = {line.recipe: line for line in book.measured(CARD)}
+    assert set(told) == {"seen", "too-large"}
+    assert (told["seen"].card, told["seen"].seen_mb, told["seen"].batch) == ("NVIDIA Test/8192", 4000, 16)
+    assert told["too-large"].needs_mb > room_mib(CARD.total_mib)
