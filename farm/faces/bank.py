@@ -9,11 +9,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.bare import bare_skin, bared
+from farm.faces.bare import bare_skin, bared, facing, in_view
 from farm.faces.candidate import Candidate
 from farm.faces.expression import TRAITS, Traits, column
-from farm.faces.mesh import VERTICES, canonical_mesh
-from farm.faces.texture import Mask, Texture, atlas, blurred, shading, smoothstep, unwrap
+from farm.faces.texture import Mask, Texture, atlas, shading, smoothstep, unwrap
 
 MOST = 40
 """Frames of a bank."""
@@ -26,6 +25,8 @@ _COARSE_SIDE = 128
 _FINE, _SMALL = 512, 256
 _LIGHT_SIGMA = 0.12
 _SHARPER = 1.1
+_TURNED = (0.1, 0.4)
+"""From how far it faces the camera a place is taken from a frame, and wholly (`facing`)."""
 _HAIR_IN = 0.3
 """Share of the frames that must see hair in a place."""
 
@@ -163,6 +164,7 @@ def make_bank(candidates: list[Candidate], base: Candidate) -> Bank:
     side = _FINE if max(c.size for c in ordered) > 0.6 * _SMALL else _SMALL
     seen = np.array([_rounded(unwrap(_rgb(face.picture), face.points, side)) for face in ordered])
     known = _agreed(np.array([bare_skin(coarse(_floats(texture))) for texture in seen]))
+    known = np.array([in_view(skin, face.points) for skin, face in zip(known, ordered, strict=True)])
     details = np.zeros_like(seen)
     wanted = shading(coarse(_floats(seen[0])), _plain(known[0]), _LIGHT_SIGMA)
     first = bared(_floats(seen[0]), known[0])
@@ -171,7 +173,7 @@ def make_bank(candidates: list[Candidate], base: Candidate) -> Bank:
         light = shading(coarse(texture), _plain(known[number]), _LIGHT_SIGMA)
         ratio = np.clip((wanted + 0.03) / (light + 0.03), 0.5, 2.0).astype(np.float32)
         relit = bared(np.asarray(texture * _sized(ratio, side), np.float32), known[number])
-        shown = _sized(_turned_here(face.points), side)[..., None] if number else np.float32(1)
+        shown = _sized(smoothstep(facing(face.points), *_TURNED), side)[..., None] if number else np.float32(1)
         details[number] = _rounded(np.asarray(first + (relit - first) * shown, np.float32))
     return Bank(
         traits=np.array([candidate.traits for candidate in ordered], np.float32),
@@ -199,19 +201,6 @@ def _agreed(known: NDArray[np.float32]) -> NDArray[np.float32]:
     together = known.copy()
     together[:, :brow] = np.minimum(known, common)[:, :brow]
     return together
-
-
-def _turned_here(points: NDArray[np.float64]) -> Mask:
-    """Where the face is turned enough towards the camera to show its skin: float32[128, 128]."""
-    triangles, place = canonical_mesh().triangles, atlas(_COARSE_SIDE)
-    corner = np.asarray(points, np.float64)[:VERTICES, :3][triangles]
-    normal = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
-    towards = np.zeros((VERTICES, 3))
-    np.add.at(towards, triangles.ravel(), np.repeat(normal, 3, axis=0))
-    facing = -towards[:, 2] / (np.linalg.norm(towards, axis=1) + 1e-9)
-    out = np.zeros((_COARSE_SIDE, _COARSE_SIDE), np.float32)
-    out[place.inside] = (facing[place.corners] * place.weights).sum(axis=1)
-    return smoothstep(blurred(out, 1.5), 0.1, 0.4)
 
 
 def coarse(detail: Texture) -> Texture:

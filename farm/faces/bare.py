@@ -6,9 +6,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.texture import Mask, Texture, atlas, blurred, skin_coloured
+from farm.faces.mesh import VERTICES, canonical_mesh
+from farm.faces.texture import SIZE, Mask, Texture, atlas, blurred, skin_coloured, smoothstep
 
 _FILL_SIGMAS = (1.5, 3.0, 6.0, 12.0, 24.0)
+_EDGE_ON = (0.05, 0.2)
+"""How far a place must face the camera to be told from what lies beside the head, 0 edge-on to 1."""
 
 
 def bare_skin(texture: Texture) -> Mask:
@@ -17,8 +20,8 @@ def bare_skin(texture: Texture) -> Mask:
     Going up from the brows, all that lies behind the first hair counts as hair, however much its colour is like skin.
     """
     place = atlas(len(texture))
-    features = np.maximum.reduce([place.middle, place.brows, cv2.dilate(place.eyes, np.ones((7, 7), np.uint8))])
-    mask = np.maximum(skin_coloured(texture), features * place.inside).astype(np.float32)
+    features = (place.middle * place.inside).astype(np.float32)
+    mask = np.maximum(skin_coloured(texture), features).astype(np.float32)
     brow = int(np.flatnonzero(place.brows.max(axis=1) > 0.5)[0])
     top = mask[: brow + 1]
     mask[: brow + 1] = np.minimum.accumulate(top[::-1], axis=0)[::-1]
@@ -28,6 +31,26 @@ def bare_skin(texture: Texture) -> Mask:
     # Hair's last pixels are mixed with skin, so the edge is not to be trusted.
     shrunk = cv2.erode((mask * own).astype(np.float32), np.ones((3, 3), np.uint8), iterations=2)
     return np.asarray(blurred(np.maximum(shrunk, features * own), len(texture) / 128), np.float32)
+
+
+def in_view(skin: Mask, points: NDArray[np.floating]) -> Mask:
+    """`skin` without what a face with landmarks `points` (>=468, 3) shows edge-on, where ears and background appear."""
+    place = atlas(len(skin))
+    shown = smoothstep(facing(points, len(skin)), *_EDGE_ON)
+    return np.asarray(skin * np.maximum(shown, place.core), np.float32)
+
+
+def facing(points: NDArray[np.floating], size: int = SIZE) -> Mask:
+    """How far each place of a face with landmarks `points` (>=468, 3) is turned to the camera, -1 to 1 (size, size)."""
+    triangles, place = canonical_mesh().triangles, atlas(size)
+    corner = np.asarray(points, np.float64)[:VERTICES, :3][triangles]
+    normal = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    towards = np.zeros((VERTICES, 3))
+    np.add.at(towards, triangles.ravel(), np.repeat(normal, 3, axis=0))
+    turned = -towards[:, 2] / (np.linalg.norm(towards, axis=1) + 1e-9)
+    out = np.zeros((size, size), np.float32)
+    out[place.inside] = (turned[place.corners] * place.weights).sum(axis=1)
+    return blurred(out, 1.5 * size / 128)
 
 
 def bared(detail: Texture, known: Mask) -> Texture:

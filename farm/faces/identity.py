@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from farm.errors import InputError
 from farm.faces.bank import Bank, Gatherer, coarse, make_bank
-from farm.faces.bare import bare_skin, bared
+from farm.faces.bare import bare_skin, bared, in_view
 from farm.faces.candidate import Candidate, FaceFinder, PictureBytes
 from farm.faces.embed import Embedding, robust_mean
 from farm.faces.expression import column
@@ -152,7 +152,9 @@ def prepare_identity(
     bank = make_bank(inliers, best)
     rgb = np.ascontiguousarray(best.picture[:, :, ::-1])
     seen = unwrap(rgb, best.points, DETAIL)
-    bare = bare_skin(coarse(seen)) if len(bank) == 1 else bank.skins[0].astype(np.float32) / np.float32(255)
+    bare = bank.skins[0].astype(np.float32) / np.float32(255)
+    if len(bank) == 1:
+        bare = in_view(bare_skin(coarse(seen)), best.points)
     # Rounded as `to_bytes` rounds, so that a stored identity renders the same frames.
     detail = np.asarray(np.round(bared(seen, bare) * 65535) / np.float32(65535), np.float32)
     portrait, five = _portrait(best)

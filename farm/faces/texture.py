@@ -30,6 +30,11 @@ _CHEEKS = ((50, 205, 36, 47, 119), (280, 425, 266, 277, 348), (6, 197, 195, 48, 
 _ONE_MAP: Any = None
 """x and y are in one array; there is no second one."""
 _NOSTRILS = (98, 97, 2, 326, 327, 278, 4, 48)
+_SHADE = (0.13, 0.21)
+"""How much darker than the cheeks skin may be in the shade, as a share of CIE L* + 16, to which all shades of one skin
+are about proportional: above the brows, where hair falls, and below them. Each counts as one tolerance."""
+_BELOW = (0.29, 0.39)
+"""Rows, as a share of the side, over which the one passes into the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Atlas:
     inside: where the face is. corners, weights: for each such pixel the triangle's vertices and barycentric weights.
     edge: distance to the outline, as a share of the side.
     eyes, brows, lips: the features. cheeks: skin that is nearly always bare. core: the features and what lies between
-        them, which belong to the face whatever their colour. middle: the core without brows and temples.
+        them, which belong to the face whatever their colour. middle: the core without what lies around the brows.
     """
 
     size: int
@@ -69,8 +74,9 @@ def atlas(size: int = SIZE) -> Atlas:
     distance = cv2.distanceTransform(inside.astype(np.uint8), cv2.DIST_L2, 5) / np.float32(size)
     eyes = np.maximum(_filled(mesh.RIGHT_EYE, size), _filled(mesh.LEFT_EYE, size))
     brows = np.maximum(_filled(mesh.RIGHT_BROW, size), _filled(mesh.LEFT_BROW, size))
-    upper = _hull((*mesh.RIGHT_BROW, *mesh.LEFT_BROW, *mesh.RIGHT_EYE, *mesh.LEFT_EYE), size, grow=3 * size // 128)
-    middle = _hull((33, 263, *mesh.OUTER_LIPS, *_NOSTRILS), size, grow=2 * size // 128)
+    gaze = (*mesh.RIGHT_BROW, *mesh.LEFT_BROW, *mesh.RIGHT_EYE, *mesh.LEFT_EYE)
+    lower = _hull((33, 263, *mesh.OUTER_LIPS, *_NOSTRILS), size, grow=2 * size // 128)
+    middle = np.maximum.reduce([_hull(gaze, size, grow=size // 128), cv2.dilate(eyes, _disc(3 * size // 128)), lower])
     return Atlas(
         size=size,
         inside=inside,
@@ -81,8 +87,8 @@ def atlas(size: int = SIZE) -> Atlas:
         brows=brows,
         lips=_filled(mesh.OUTER_LIPS, size),
         cheeks=np.maximum.reduce([_hull(ids, size, grow=size // 128) for ids in _CHEEKS]),
-        core=np.maximum(upper, middle),
-        middle=middle,
+        core=np.maximum(_hull(gaze, size, grow=3 * size // 128), middle),
+        middle=np.asarray(middle, np.float32),
     )
 
 
@@ -119,8 +125,9 @@ def skin(texture: Texture) -> Mask:
 def skin_coloured(texture: Texture) -> Mask:
     """How much each place of a texture looks like the bare skin of the same face.
 
-    Colour model: CIE Lab, centred on the cheeks, with tolerances that grow with the cheeks' own spread. Hair, glasses'
-    frames, hats, brows and what lies beside the face come out low.
+    Colour model: CIE Lab, centred on the cheeks, with tolerances that grow with the cheeks' own spread, and that are
+    wider for what is darker: a cheek's shaded side is skin. Hair, glasses' frames, hats, brows and what lies beside the
+    face come out low.
     """
     place = atlas(len(texture))
     lab = np.asarray(cv2.cvtColor(np.clip(texture, 0, 1), cv2.COLOR_RGB2LAB), np.float32)
@@ -128,10 +135,19 @@ def skin_coloured(texture: Texture) -> Mask:
     centre = np.median(sample, axis=0)
     spread = 1.48 * np.median(np.abs(sample - centre), axis=0)
     tolerance = np.maximum(1.5 * spread, np.array([7.8, 5.0, 6.0])).astype(np.float32)
-    light, a, b = np.moveaxis(((blurred(lab, len(texture) / 128) - centre) / tolerance) ** 2, 2, 0)
-    distance = np.sqrt(light + a + b)
+    light, a, b = np.moveaxis((blurred(lab, len(texture) / 128) - centre) / tolerance, 2, 0)
+    shade = np.maximum(1, _shade(len(texture)) * ((centre[0] + 16) / tolerance[0]))
+    distance = np.sqrt((light / np.where(light < 0, shade, 1)) ** 2 + a**2 + b**2)
     bare = 1 - smoothstep(distance, 1.8, 2.8)
     return np.asarray(cv2.morphologyEx(bare, cv2.MORPH_CLOSE, _disc(len(texture) // 42)), np.float32)
+
+
+@cache
+def _shade(size: int) -> Mask:
+    """`_SHADE` by rows (size, 1)."""
+    row = np.arange(size, dtype=np.float32)[:, None] / size
+    above, below = _SHADE
+    return np.asarray(above + (below - above) * smoothstep(row, *_BELOW), np.float32)
 
 
 def shading(texture: Texture, weight: Mask, sigma: float) -> Texture:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from farm.faces.bare import bare_skin, bared
+from farm.faces.bare import bare_skin, bared, in_view
 from farm.faces.texture import SIZE, atlas, sampled, shading, skin, smoothstep, unwrap
 from tests.unit.faces.people import head
 
@@ -66,3 +66,22 @@ def test_sampling_hits_pixel_centres_and_smoothstep_its_ends() -> None:
     spot = np.array([[[2.0, 1.0], [9.0, 9.0]]], np.float32)
     np.testing.assert_allclose(sampled(picture, spot), [[6, 11]])
     np.testing.assert_allclose(smoothstep(np.array([-1.0, 0, 0.5, 1, 2]), 0, 1), [0, 0, 0.5, 1, 1])
+
+
+def test_a_cheek_in_the_shade_is_skin() -> None:
+    texture = face()
+    shade = smoothstep(np.arange(SIZE)[None, :], 100, 84) * 0.34 + 0.66  # two fifths of the light are left at one side
+    texture *= shade[..., None].astype(np.float32)
+    for mask in (skin(texture), bare_skin(texture)):
+        assert mask[60:86, 84:104].min() > 0.9
+        assert mask[12:20, 50:80].max() < 0.1  # hair on the forehead is not taken for shade
+
+
+def test_what_a_face_shows_edge_on_is_not_trusted() -> None:
+    skin_everywhere = atlas().inside.astype(np.float32)
+    straight, turned = (in_view(skin_everywhere, head(yaw=yaw)) for yaw in (0, 50))
+    assert straight[60:90, 20:108].min() > 0.95
+    cheeks = [turned[60:90, columns].mean() for columns in (slice(12, 24), slice(104, 116))]
+    assert max(cheeks) > 0.95
+    assert min(cheeks) < 0.1
+    assert turned[atlas().core > 0.99].min() > 0.95
