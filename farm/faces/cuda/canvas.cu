@@ -16,45 +16,31 @@ extern "C" __global__ void canvas_rgb(
     pixel_rgb(frame, width, height, code, box[spot.face * 4] + spot.x, box[spot.face * 4 + 1] + spot.y, rgb + spot.at * 3);
 }
 
-// One thread owns a chroma sample and its 2 x 2 luma pixels.
+// A face's canvas as it is laid: `box` its own.
+struct OnCanvas {
+    const int* box;
+    const float *rgb, *mask;
+    long long first;
+
+    __device__ float operator()(int x, int y, float* out) const {
+        if (x < box[0] || y < box[1] || x >= box[2] || y >= box[3]) return 0.0f;
+        long long at = first + (long long)(y - box[1]) * (box[2] - box[0]) + (x - box[0]);
+        for (int c = 0; c < 3; ++c) out[c] = rgb[at * 3 + c];
+        return mask[at];
+    }
+};
+
 extern "C" __global__ void canvas_lay(
     SAMPLE* frames, int width, int height, const float* code, const int* frame_of, const int* box, const int* start,
     const float* rgb, const float* mask, const int* flags, int across) {
     int index = blockIdx.x * blockDim.x + threadIdx.x, face = blockIdx.y;
     const int* own = box + face * 4;
-    int left = own[0], above = own[1], right = own[2], below = own[3], wide = right - left;
+    int left = own[0], above = own[1], right = own[2], below = own[3];
     int cx = left / 2 - 1 + index % across, cy = above / 2 - 1 + index / across;
     if (flags[face * 2] || cx < 0 || cy < 0 || cx > (right + 1) / 2 || cy > (below + 1) / 2) return;
     if (cx >= width / 2 || cy >= height / 2) return;
     SAMPLE* frame = frames + (long long)frame_of[face] * (width * (height + height / 2));
-    float top = code[TOP], heard = 0.0f, sum_b = 0.0f, sum_r = 0.0f;
-    for (int dy = -1; dy <= 2; ++dy) {
-        for (int dx = -1; dx <= 2; ++dx) {
-            float share = code[TAPS_X + 1 + dx] * code[TAPS_Y + 1 + dy];
-            bool mine = (dx == 0 || dx == 1) && (dy == 0 || dy == 1);
-            int x = cx * 2 + dx, y = cy * 2 + dy;
-            if ((share == 0.0f && !mine) || x < left || y < above || x >= right || y >= below) continue;
-            long long at = start[face] + (long long)(y - above) * wide + (x - left);
-            float weight = mask[at];
-            if (weight == 0.0f) continue;
-            const float* c = rgb + at * 3;
-            heard += share * weight;
-            sum_b += share * (weight * row_of(code + 16, c[0], c[1], c[2]));
-            sum_r += share * (weight * row_of(code + 20, c[0], c[1], c[2]));
-            if (mine) {
-                float old = sample_at(frame, y * width + x);
-                float value = rintf((row_of(code + 12, c[0], c[1], c[2]) - old) * weight + old);
-                value = value < 0.0f ? 0.0f : (value > top ? top : value);
-                frame[y * width + x] = (SAMPLE)((int)value << SHIFT);
-            }
-        }
-    }
-    if (heard == 0.0f) return;
-    SAMPLE* chroma = frame + (long long)width * (height + cy) + cx * 2;
-    float kept = 1.0f - (heard < 1.0f ? heard : 1.0f);
-    float cb = rintf(sample_at(chroma, 0) * kept + sum_b), cr = rintf(sample_at(chroma, 1) * kept + sum_r);
-    chroma[0] = (SAMPLE)((int)(cb < 0.0f ? 0.0f : (cb > top ? top : cb)) << SHIFT);
-    chroma[1] = (SAMPLE)((int)(cr < 0.0f ? 0.0f : (cr > top ? top : cr)) << SHIFT);
+    blend_cell(frame, width, height, code, cx, cy, OnCanvas{own, rgb, mask, start[face]});
 }
 
 // Faces unrolled: `points` (n, vertices, 2) in the frame, `corners` and `weights` (side * side, 3), corner -1 for no face.

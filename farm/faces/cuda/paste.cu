@@ -1,5 +1,5 @@
 // Swapped crops blended into the frames' own samples, inside each face's box only. See paste.py.
-// Compiled with SAMPLE, SHIFT and VALUE (float or __half) set. One thread owns a chroma sample and its 2 x 2 luma pixels.
+// Compiled with SAMPLE, SHIFT and VALUE (float or __half) set.
 
 #define LEAST (1.0f / 512.0f)  // a fainter mask is none
 
@@ -38,6 +38,19 @@ __device__ inline float crop_at(
     return weight;
 }
 
+// A face's crop as it is laid: `mask`, `colour` and `map` its own.
+struct OnCrop {
+    const VALUE* faces;
+    const float *mask, *colour, *unpack, *map;
+    float strength;
+    int face, side, phases, swapped, width, height;
+
+    __device__ float operator()(int x, int y, float* rgb) const {
+        if (x < 0 || y < 0 || x >= width || y >= height) return 0.0f;
+        return crop_at(faces, mask, strength, face, side, phases, swapped, unpack, colour, map, (float)x, (float)y, rgb);
+    }
+};
+
 extern "C" __global__ void paste(
     SAMPLE* frames, int width, int height, const float* code, int count, const int* frame_of, const int* box,
     const float* affine, int side, int phases, const VALUE* faces, const float* unpack, int swapped, const float* masks,
@@ -49,33 +62,6 @@ extern "C" __global__ void paste(
     SAMPLE* frame = frames + (long long)frame_of[face] * (width * (height + height / 2));
     const float* map = affine + face * 6;
     const float* mask = masks + (long long)mask_of[face] * side * side;
-    float top = code[TOP], heard = 0.0f, sum_b = 0.0f, sum_r = 0.0f;
-    for (int dy = -1; dy <= 2; ++dy) {
-        for (int dx = -1; dx <= 2; ++dx) {
-            float share = code[TAPS_X + 1 + dx] * code[TAPS_Y + 1 + dy];
-            bool own = (dx == 0 || dx == 1) && (dy == 0 || dy == 1);
-            int x = cx * 2 + dx, y = cy * 2 + dy;
-            if ((share == 0.0f && !own) || x < 0 || y < 0 || x >= width || y >= height) continue;
-            float rgb[3];
-            float weight = crop_at(
-                faces, mask, strength[face], face, side, phases, swapped, unpack, colour + face * 8, map, (float)x,
-                (float)y, rgb);
-            if (weight == 0.0f) continue;
-            heard += share * weight;
-            sum_b += share * (weight * row_of(code + 16, rgb[0], rgb[1], rgb[2]));
-            sum_r += share * (weight * row_of(code + 20, rgb[0], rgb[1], rgb[2]));
-            if (own) {
-                float old = sample_at(frame, y * width + x);
-                float value = rintf((row_of(code + 12, rgb[0], rgb[1], rgb[2]) - old) * weight + old);
-                value = value < 0.0f ? 0.0f : (value > top ? top : value);
-                frame[y * width + x] = (SAMPLE)((int)value << SHIFT);
-            }
-        }
-    }
-    if (heard == 0.0f) return;
-    SAMPLE* chroma = frame + (long long)width * (height + cy) + cx * 2;
-    float kept = 1.0f - (heard < 1.0f ? heard : 1.0f);
-    float cb = rintf(sample_at(chroma, 0) * kept + sum_b), cr = rintf(sample_at(chroma, 1) * kept + sum_r);
-    chroma[0] = (SAMPLE)((int)(cb < 0.0f ? 0.0f : (cb > top ? top : cb)) << SHIFT);
-    chroma[1] = (SAMPLE)((int)(cr < 0.0f ? 0.0f : (cr > top ? top : cr)) << SHIFT);
+    OnCrop seen{faces, mask, colour + face * 8, unpack, map, strength[face], face, side, phases, swapped, width, height};
+    blend_cell(frame, width, height, code, cx, cy, seen);
 }

@@ -1,4 +1,4 @@
-// Semi-planar frames (NV12, P010) and how to read them. Compiled with SAMPLE (unsigned char or unsigned short) and SHIFT
+// Semi-planar frames (NV12, P010), how to read them and how to blend into them. Compiled with SAMPLE (unsigned char or unsigned short) and SHIFT
 // (P010 holds its ten bits on top: 6) set. A batch is SAMPLE[count][height * 3 / 2][width]: luma rows, then rows of
 // interleaved Cb, Cr.
 //
@@ -49,4 +49,41 @@ __device__ inline void chroma_at(
 
 __device__ inline float row_of(const float* row, float a, float b, float c) {
     return row[0] * a + row[1] * b + row[2] * c + row[3];
+}
+
+__device__ inline float rounded(float value, float top) {
+    value = rintf(value);
+    return value < 0.0f ? 0.0f : (value > top ? top : value);
+}
+
+// Blend what `seen` shows into chroma sample (cx, cy) and its 2 x 2 luma pixels; one thread owns them.
+// seen(x, y, rgb): R'G'B' at a luma pixel and how much of it counts, 0 for nothing; asked beyond the frame's edges too.
+template <class Seen>
+__device__ inline void blend_cell(SAMPLE* frame, int width, int height, const float* code, int cx, int cy, const Seen& seen) {
+    float top = code[TOP], heard = 0.0f, sum_b = 0.0f, sum_r = 0.0f;
+    for (int dy = -1; dy <= 2; ++dy) {
+        for (int dx = -1; dx <= 2; ++dx) {
+            float share = code[TAPS_X + 1 + dx] * code[TAPS_Y + 1 + dy];
+            bool own = (dx == 0 || dx == 1) && (dy == 0 || dy == 1);
+            if (share == 0.0f && !own) continue;
+            int x = cx * 2 + dx, y = cy * 2 + dy;
+            float rgb[3];
+            float weight = seen(x, y, rgb);
+            if (weight == 0.0f) continue;
+            heard += share * weight;
+            sum_b += share * (weight * row_of(code + 16, rgb[0], rgb[1], rgb[2]));
+            sum_r += share * (weight * row_of(code + 20, rgb[0], rgb[1], rgb[2]));
+            if (own) {
+                float old = sample_at(frame, y * width + x);
+                float value = (row_of(code + 12, rgb[0], rgb[1], rgb[2]) - old) * weight + old;
+                frame[y * width + x] = (SAMPLE)((int)rounded(value, top) << SHIFT);
+            }
+        }
+    }
+    if (heard == 0.0f) return;
+    SAMPLE* chroma = frame + (long long)width * (height + cy) + cx * 2;
+    float kept = 1.0f - (heard < 1.0f ? heard : 1.0f);
+    float cb = sample_at(chroma, 0) * kept + sum_b, cr = sample_at(chroma, 1) * kept + sum_r;
+    chroma[0] = (SAMPLE)((int)rounded(cb, top) << SHIFT);
+    chroma[1] = (SAMPLE)((int)rounded(cr, top) << SHIFT);
 }
