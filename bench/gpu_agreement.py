@@ -10,7 +10,8 @@ import numpy as np
 
 from bench.gpu_material import SURFACE, identity, semi_planar_pictures
 from farm.faces.cuda.backend import Kernels, NumpyKernels
-from farm.faces.cuda.device import CudaKernels, cupy
+from farm.faces.cuda.compiled import cupy
+from farm.faces.cuda.device import CudaKernels
 from farm.faces.cuda.look import Looker
 from farm.faces.cuda.networks import CARD, CHOSEN, FUSED, TWIN, looking_source
 from farm.faces.cuda.paste import coverage, paste_plan

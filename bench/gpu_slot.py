@@ -30,7 +30,8 @@ from bench.gpu_material import identity
 from bench.gpu_networks import SHAPES
 from bench.gpu_stages import StageEvents
 from farm.faces.candidate import PictureBytes
-from farm.faces.cuda.device import CudaKernels, cupy
+from farm.faces.cuda.compiled import cupy
+from farm.faces.cuda.device import CudaKernels
 from farm.faces.cuda.fit import surface_of
 from farm.faces.cuda.networks import CARD, CHOSEN, TWIN, CardNetworks, Device, Sight
 from farm.faces.cuda.overlay import Overlay

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
-from farm.faces.cuda.device import cupy
+from farm.faces.cuda.compiled import cupy
 from farm.faces.cuda.networks import CardNetworks, Stage
 from farm.inference.buckets import Buckets
 
@@ -61,8 +61,9 @@ class StageEvents:
 
     def _kernels(self, stage: Stage) -> None:
         crops = lambda *_, side, **__: _CROPS.get(side, "swap crops")  # noqa: E731
-        for method, named in (("crop", crops), ("match", _always("colour match")), ("paste", _always("paste"))):
-            self._wrap(stage.kernels, method, stage, named)
+        self._wrap(stage.kernels, "crop", stage, crops)
+        for method, named in (("usable", "check"), ("recolour", "colour match"), ("paste", "paste")):
+            self._wrap(stage.kernels, method, stage, _always(named))
 
     def _wrap(self, owner: Any, method: str, stage: Stage, named: Callable[..., str]) -> None:
         inner, stream = getattr(owner, method), stage.kernels.handle  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ import numpy as np
 
 from farm.faces.geometry import five_points
 from farm.faces.identity import PreparedIdentity
+from farm.faces.lab import matched
 from farm.faces.meshwarp import SwapSettings, believable
 from farm.faces.neural_align import Aligned, aligned, lay_back
 from farm.faces.neural_contract import check_contract
@@ -67,7 +68,7 @@ class NeuralSwap:
             return Outcome.FAILED, None
         own = swapped.masks[0] if swapped.masks is not None and self._uses_own_mask() else None
         mask = self._cover.of(face, target, given=own) * np.float32(strength)
-        made = _coloured(swapped.faces[0], face.seen, mask, self._settings.colour)
+        made = matched(swapped.faces[0], face.seen, mask > 0.5, self._settings.colour)
         back, redone = look.back(made, face.crop), bool(swapped.redone[0])
         return _laid(frame, face, back, mask, Outcome.SWAPPED, Outcome.FAILED, redone=redone)
 
@@ -164,16 +165,3 @@ def _laid(
     if weight is None:
         return bad, None
     return (good if weight.any() else Outcome.COVERED), Patch(face.box, weight, redone)
-
-
-def _coloured(made: Floats, plate: Floats, mask: Floats, share: float) -> Floats:
-    """`made` with mean and spread of each Lab channel moved to the plate's, inside the mask, by `share`."""
-    if share == 0 or not (mask > 0.5).any():
-        return made
-    inside = mask > 0.5
-    ours, theirs = (np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2LAB), np.float32) for picture in (made, plate))
-    mean, wanted = ours[inside].mean(axis=0), theirs[inside].mean(axis=0)
-    spread = np.clip(theirs[inside].std(axis=0) / np.maximum(ours[inside].std(axis=0), 1e-3), 0.5, 2)
-    moved = np.asarray((ours - mean) * spread + wanted, np.float32)
-    matched = np.clip(cv2.cvtColor(moved, cv2.COLOR_LAB2RGB), 0, 1)
-    return np.asarray(made + (matched - made) * np.float32(share), np.float32)

@@ -14,6 +14,7 @@ import pytest
 from farm.faces.cuda.backend import NumpyKernels
 from farm.faces.cuda.crop import Packing, crop_plan
 from farm.faces.cuda.paste import coverage, paste_plan
+from farm.faces.neural_boost import to_phases
 from farm.faces.neural_masks import box_mask
 from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS, open_bound
@@ -22,8 +23,8 @@ from farm.inference.catalogue import Catalogue
 from farm.inference.standins import stand_in
 from farm.media import nvdec
 from farm.resources import resource
-from tests.unit.gpu.material import noise, surface
-from tests.unit.gpu.test_twins import ODD, PLAIN, TURN
+from tests.unit.gpu.material import noise, surface, toned
+from tests.unit.gpu.test_twins import BGR, ODD, PLAIN, TURN
 
 pytestmark = pytest.mark.gpu
 CHUNKS = 200
@@ -80,7 +81,7 @@ def test_paste_keeps_what_the_mask_does_not_touch(card: Any, depth: int) -> None
     frames = noise(place)
     plan = paste_plan(place, np.array([0, 1, 1]), np.stack([TURN, TURN, TURN + 2]), 16)
     faces = np.random.default_rng(3).random((3, 3, 16, 16)).astype(np.float32)
-    mask, table = box_mask(16), np.array([[1, 1, 1, 0, 0, 0, 1, 0]] * 3, np.float32)
+    mask, table = box_mask(16), np.array([1, 0, 1], np.float32)
     told = frames.copy()
     NumpyKernels().paste(told, place, plan, faces, Packing.of(PLAIN), mask, table)
     arrays = []
@@ -92,6 +93,30 @@ def test_paste_keeps_what_the_mask_does_not_touch(card: Any, depth: int) -> None
     np.testing.assert_array_equal(made, told)
     untouched = ~coverage(place, plan, len(frames), mask)
     np.testing.assert_array_equal(made[untouched], frames[untouched])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("tensor", [PLAIN, BGR], ids=["plain", "bgr"])
+@pytest.mark.parametrize("phases", [1, 2])
+def test_colours_are_matched_and_checked_as_the_twins_do(card: Any, dtype: type, tensor: Any, phases: int) -> None:
+    *pictures, masks, plan = toned(phases, 0.9)
+    packing = Packing.of(tensor)
+    given, told = (
+        (to_phases(one, 16).transpose(0, 3, 1, 2) * packing.pack[0] + packing.pack[3]).astype(dtype) for one in pictures
+    )
+    arrays = []
+    for host in (given, told, masks):
+        arrays.append(card.empty(host.shape, host.dtype))
+        card.upload(np.ascontiguousarray(host), arrays[-1])
+    usable, box = card.empty((2,), np.float32), arrays[2][0]
+    card.usable(arrays[1], 2, packing, box, phases, out=usable)
+    assert card.download(usable).tolist() == [1, 1]
+    before = told.copy()
+    NumpyKernels().recolour(given, told, packing, packing, masks, plan, phases, share=0.8)
+    card.recolour(arrays[0], arrays[1], packing, packing, arrays[2], plan, phases, share=0.8)
+    made = card.download(arrays[1]).astype(np.float32)
+    np.testing.assert_allclose(made, told.astype(np.float32), atol=1e-5 if dtype is np.float32 else 2e-3)
+    assert np.abs(made - before).max() > 0.05
 
 
 def decoded(path: Path) -> Iterator[Any]:

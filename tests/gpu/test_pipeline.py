@@ -45,6 +45,9 @@ GROWTH_MIB = 64
 LAST = 24
 LEAST_DB = 50.0
 RECIPE = Recipe(name="a-test", processors=(ProcessorSpec(kind="swap", model="inswapper-128", settings={}),))
+MATCHED = Recipe(
+    name="a-test", processors=(ProcessorSpec(kind="swap", model="inswapper-128", settings={"colour": 1.0}),)
+)
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,12 @@ class Stage:
     segment: Path
     networks: dict[str, CardNetworks]
 
-    def render(self, device: str, first: int, last: int, *, on_card: bool = False) -> list[Rendered]:
+    def render(
+        self, device: str, first: int, last: int, *, on_card: bool = False, recipe: Recipe = RECIPE
+    ) -> list[Rendered]:
         surface = surface_of(self.facts)
         pipeline = CardPipeline(
-            RECIPE, Mapping(everyone="a"), {"a": self.person}, self.models, self.facts, self.networks[device], surface,
+            recipe, Mapping(everyone="a"), {"a": self.person}, self.models, self.facts, self.networks[device], surface,
             overlay=Overlay.of(Label(self.facts.video).blends(surface.planar)), matte=True,
         )  # fmt: skip
         low, high = max(0, first - CONTEXT[0]), min(len(self.timeline), last + CONTEXT[1])
@@ -106,8 +111,9 @@ def _apart(made: list[Rendered], told: list[Rendered]) -> tuple[int, float]:
     return most, float(sum((a != b).sum() for a, b in pairs) / sum(a.size for a, _ in pairs))
 
 
-def test_the_card_is_its_twin(stage: Stage) -> None:
-    card, twin = stage.render("card", 0, LAST), stage.render("twin", 0, LAST)
+@pytest.mark.parametrize("recipe", [RECIPE, MATCHED], ids=["plain", "colours"])
+def test_the_card_is_its_twin(stage: Stage, recipe: Recipe) -> None:
+    card, twin = (stage.render(name, 0, LAST, recipe=recipe) for name in ("card", "twin"))
     errors = []
     for mine, told in zip(card, twin, strict=True):
         assert [face.outcome for face in mine.report.faces] == [face.outcome for face in told.report.faces]

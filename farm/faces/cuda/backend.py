@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.cuda import colour, crop, overlay, paste, planar, yunet
+from farm.faces.cuda import crop, lab, overlay, paste, planar, usable, yunet
 from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
@@ -81,20 +81,23 @@ class Kernels(Protocol):
         """`yunet.faces` of the first `frames` of the batch."""
         ...
 
-    def match(
+    def usable(self, made: Array, count: int, unpacking: Packing, mask: Array, phases: int, *, out: Array) -> None:
+        """`usable.usable` of the first `count` crops into `out` (n,)."""
+        ...
+
+    def recolour(
         self,
         given: Array,
         made: Array,
-        count: int,
         packing: Packing,
         unpacking: Packing,
-        mask: Array,
+        masks: Array,
+        plan: PastePlan,
         phases: int,
         *,
-        strength: float,
-        out: Array,
+        share: float,
     ) -> None:
-        """`colour.match` of the first `count` crops into `out` (n, 8)."""
+        """`lab.recolour` of the plan's crops, in place."""
         ...
 
     def paste(
@@ -178,21 +181,22 @@ class NumpyKernels:
     def faces(self, heads: Sequence[Array], frames: int, least: float) -> tuple[NDArray[np.int32], Floats]:
         return yunet.faces([head[:frames] for head in heads], least)
 
-    def match(
+    def usable(self, made: Array, count: int, unpacking: Packing, mask: Array, phases: int, *, out: Array) -> None:
+        out[:count] = usable.usable(made[: count * phases**2], unpacking, mask, phases)
+
+    def recolour(
         self,
         given: Array,
         made: Array,
-        count: int,
         packing: Packing,
         unpacking: Packing,
-        mask: Array,
+        masks: Array,
+        plan: PastePlan,
         phases: int,
         *,
-        strength: float,
-        out: Array,
+        share: float,
     ) -> None:
-        taken = count * phases**2
-        out[:count] = colour.match(given[:taken], made[:taken], packing, unpacking, mask, phases, strength=strength)
+        lab.recolour(given, made, packing, unpacking, masks, plan, phases, share=share)
 
     def paste(
         self,

@@ -8,57 +8,27 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Sequence
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.cuda import colour, yunet
+from farm.faces.cuda import lab, usable, yunet
 from farm.faces.cuda.backend import Array, Later
+from farm.faces.cuda.compiled import compiled, cupy, surface_kernel, type_name
 from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
 from farm.faces.cuda.pinned import PinnedPool
 from farm.faces.cuda.surface import Floats, Surface
+from farm.faces.lab import SPACE
 from farm.media import nvdec
 
-# Without contraction the kernels add and multiply as their NumPy twins do.
-OPTIONS = ("--std=c++17", "--fmad=false")
 _THREADS = 256
-_SUMS = 16
 _ALIGNED = 256
 _TAKEN = 4
 """Pictures of a decoder's small pool that are kept while their copies are on the way."""
-_HALF = "#include <cuda_fp16.h>\n"
-
-
-def cupy() -> Any:
-    """The module; its device is the first visible card."""
-    import cupy
-
-    return cupy
-
-
-def _name(dtype: Any) -> str:
-    return "__half" if np.dtype(dtype) == np.float16 else "float"
-
-
-@cache
-def _kernel(source: str, function: str, defines: tuple[tuple[str, str], ...], surface: bool) -> Any:
-    """The compiled kernel; CuPy keeps the binary on disk."""
-    folder = files("farm.faces.cuda")
-    names = [f"{source}.cu"] if not surface else ["surface.cuh", f"{source}.cu"]
-    text = _HALF + "".join(f"#define {key} {value}\n" for key, value in defines)
-    text += "".join(folder.joinpath(name).read_text() for name in names)
-    return cupy().RawKernel(text, function, options=OPTIONS)
-
-
-def surface_kernel(source: str, surface: Surface, dtype: Any, function: str = "") -> Any:
-    sample = "unsigned char" if surface.depth == 8 else "unsigned short"
-    defines = (("SAMPLE", sample), ("SHIFT", str(surface.shift)), ("VALUE", _name(dtype)))
-    return _kernel(source, function or source, defines, True)
 
 
 def _event() -> Any:
@@ -258,12 +228,12 @@ class CudaKernels:
         out = told[batch:]
         found.data.memset_async(0, found.nbytes, self.handle)
         self._launch(
-            _kernel("yunet", "yunet_cells", (), False),
+            compiled("yunet", "yunet_cells", (), False),
             frames * yunet.CELLS,
             (*heads, np.int32(frames), np.float32(least), found, cells, scores),
         )
         self._launch(
-            _kernel("yunet", "yunet_faces", (), False),
+            compiled("yunet", "yunet_faces", (), False),
             frames,
             (*heads, np.int32(frames), np.float32(yunet.MOST_OVERLAP), found, cells, scores, kept, out),
             threads=32,
@@ -272,40 +242,70 @@ class CudaKernels:
         count = host[:batch].view(np.int32)[:frames]
         return count, host[batch:].reshape(batch, yunet.MOST, yunet.FIELDS)[:frames]
 
-    def match(
-        self,
-        given: Array,
-        made: Array,
-        count: int,
-        packing: Packing,
-        unpacking: Packing,
-        mask: Array,
-        phases: int,
-        *,
-        strength: float,
-        out: Array,
-    ) -> None:
-        pictures, small = count * phases**2, int(given.shape[2])
-        sums = self._buffer("sums", (len(given) * small, _SUMS), np.float32)
-        totals = self._buffer("totals", (len(given), _SUMS), np.float64)
-        types = (("GIVEN", _name(given.dtype)), ("MADE", _name(made.dtype)))
+    def usable(self, made: Array, count: int, unpacking: Packing, mask: Array, phases: int, *, out: Array) -> None:
+        pictures, small = count * phases**2, int(made.shape[2])
+        sums = self._buffer("sums", (len(made) * small, usable.SUMS), np.float32)
+        totals = self._buffer("totals", (len(made), usable.SUMS), np.float64)
+        types = (("MADE", type_name(made.dtype)),)
         self._launch(
-            _kernel("colour", "colour_columns", types, False),
+            compiled("usable", "usable_columns", types, False),
             pictures * 3 * small,
-            (given, made, np.int32(pictures), np.int32(small), np.int32(phases), mask),
-            (self._table(packing.pack), self._table(unpacking.unpack), sums),
+            (made, np.int32(pictures), np.int32(small), np.int32(phases), mask, self._table(unpacking.unpack), sums),
         )
         self._launch(
-            _kernel("colour", "colour_totals", types, False),
-            count * _SUMS,
+            compiled("usable", "usable_totals", types, False),
+            count * usable.SUMS,
             (sums, np.int32(count), np.int32(phases**2 * small), totals),
             threads=32,
         )
         self._launch(
-            _kernel("colour", "colour_faces", types, False),
+            compiled("usable", "usable_faces", types, False),
             count,
-            (totals, np.int32(count), np.float32(strength), np.float32(colour.FLAT), out),
+            (totals, np.int32(count), np.float32(usable.FLAT), out),
             threads=32,
+        )
+
+    def recolour(
+        self,
+        given: Array,
+        made: Array,
+        packing: Packing,
+        unpacking: Packing,
+        masks: Array,
+        plan: PastePlan,
+        phases: int,
+        *,
+        share: float,
+    ) -> None:
+        count, small = len(plan), int(made.shape[2])
+        pictures = np.int32(count * phases**2)
+        sums = self._buffer("lab sums", (len(made) * small, lab.SUMS), np.float64)
+        totals = self._buffer("lab totals", (len(made), lab.SUMS), np.float64)
+        moves = self._buffer("lab moves", (len(made), lab.MOVES), np.float32)
+        types = (("GIVEN", type_name(given.dtype)), ("MADE", type_name(made.dtype)))
+        space = self._table(SPACE)
+        swapped = np.int32(packing.swapped), np.int32(unpacking.swapped)
+        mask_of, strength = self._staging.put(plan.mask_of, plan.strength)
+        self._launch(
+            compiled("lab", "lab_columns", types, False),
+            int(pictures) * small,
+            (given, made, pictures, np.int32(small), np.int32(phases), masks, mask_of, strength),
+            (self._table(packing.pack), swapped[0], self._table(unpacking.unpack), swapped[1], space, sums),
+            threads=64,
+        )
+        self._staging.used()
+        self._launch(
+            compiled("lab", "lab_totals", types, False),
+            count * lab.SUMS,
+            (sums, np.int32(count), np.int32(phases**2 * small), totals),
+            threads=32,
+        )
+        self._launch(compiled("lab", "lab_moves", types, False), count, (totals, np.int32(count), moves), threads=32)
+        self._launch(
+            compiled("lab", "lab_recolour", types, False),
+            int(pictures) * small**2,
+            (made, pictures, np.int32(small), np.int32(phases), self._table(unpacking.unpack), swapped[1], space),
+            (moves, np.float32(share)),
         )
 
     def paste(

@@ -27,8 +27,6 @@ def recipe_misfit(recipe: Recipe, models: Weights) -> str:
     settings = NeuralSwapSettings.model_validate(spec.settings)
     if is_int8(settings.precision):
         return "networks in int8 are run by the processor"
-    if settings.colour:
-        return "the colour match in Lab is computed by the processor"
     if settings.weight != 0.5:
         return "the weight slider asks for an embedding of each face of the plate"
     return _network_misfit(models.catalogue.spec(spec.model))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.cuda.backend import Array
-from farm.faces.cuda.device import OPTIONS, cupy
+from farm.faces.cuda.compiled import OPTIONS, cupy
 from farm.faces.cuda.mesh_device import Form, Kernel
 from farm.faces.cuda.surface import Surface
 

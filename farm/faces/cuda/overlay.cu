@@ -1,11 +1,6 @@
 // A fixed picture (the visible label) blended into the same place of every frame of a batch. See overlay.py.
 // Compiled with SAMPLE and SHIFT set. One thread owns one luma sample of the box, or one chroma pair of its span.
 
-__device__ inline SAMPLE stored(float value, float top) {
-    value = rintf(value);
-    return (SAMPLE)((int)(value < 0.0f ? 0.0f : (value > top ? top : value)) << SHIFT);
-}
-
 extern "C" __global__ void overlay_luma(
     SAMPLE* frames, int width, int height, int count, int left, int top, int columns, int rows, const float* values,
     const float* weight, float most) {

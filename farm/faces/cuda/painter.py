@@ -225,7 +225,7 @@ class CardPainter:
 def step_settings(settings: NeuralSwapSettings, side: int) -> SwapSettings:
     """A recipe's settings for a swapper of `side` px, as the step on the device takes them."""
     mask = settings.mask
-    return SwapSettings(side=side * settings.boost, strength=settings.colour, blur=mask.box_blur, padding=mask.padding)
+    return SwapSettings(side=side * settings.boost, colour=settings.colour, blur=mask.box_blur, padding=mask.padding)
 
 
 class CardCrop:

@@ -6,7 +6,7 @@
 // The crop's R, G, B and mask at luma pixel (x, y); returns the mask times `strength`, 0 outside the crop.
 __device__ inline float crop_at(
     const VALUE* faces, const float* mask, float strength, int face, int side, int phases, int swapped, const float* unpack,
-    const float* colour, const float* map, float x, float y, float* rgb) {
+    const float* map, float x, float y, float* rgb) {
     float u = map[0] * x + map[1] * y + map[2], v = map[3] * x + map[4] * y + map[5];
     float last = (float)(side - 1);
     if (!(u >= 0.0f && v >= 0.0f && u <= last && v <= last)) return 0.0f;
@@ -32,36 +32,36 @@ __device__ inline float crop_at(
                     (float)faces[from[0][1] + channel * plane + at[0][1]] * pu;
         float bottom = (float)faces[from[1][0] + channel * plane + at[1][0]] * (1.0f - pu) +
                        (float)faces[from[1][1] + channel * plane + at[1][1]] * pu;
-        float value = unit((top * (1.0f - pv) + bottom * pv) * unpack[channel] + unpack[3 + channel]);
-        rgb[swapped ? 2 - channel : channel] = unit(value * colour[channel] + colour[3 + channel]);
+        float value = top * (1.0f - pv) + bottom * pv;
+        rgb[swapped ? 2 - channel : channel] = unit(value * unpack[channel] + unpack[3 + channel]);
     }
     return weight;
 }
 
-// A face's crop as it is laid: `mask`, `colour` and `map` its own.
+// A face's crop as it is laid: `mask` and `map` its own.
 struct OnCrop {
     const VALUE* faces;
-    const float *mask, *colour, *unpack, *map;
+    const float *mask, *unpack, *map;
     float strength;
     int face, side, phases, swapped, width, height;
 
     __device__ float operator()(int x, int y, float* rgb) const {
         if (x < 0 || y < 0 || x >= width || y >= height) return 0.0f;
-        return crop_at(faces, mask, strength, face, side, phases, swapped, unpack, colour, map, (float)x, (float)y, rgb);
+        return crop_at(faces, mask, strength, face, side, phases, swapped, unpack, map, (float)x, (float)y, rgb);
     }
 };
 
 extern "C" __global__ void paste(
     SAMPLE* frames, int width, int height, const float* code, int count, const int* frame_of, const int* box,
     const float* affine, int side, int phases, const VALUE* faces, const float* unpack, int swapped, const float* masks,
-    const int* mask_of, const float* strength, const float* colour, int layer, const int* layers, int across) {
+    const int* mask_of, const float* strength, const float* usable, int layer, const int* layers, int across) {
     int index = blockIdx.x * blockDim.x + threadIdx.x, face = blockIdx.y;
-    if (face >= count || layers[face] != layer || colour[face * 8 + 6] == 0.0f) return;
+    if (face >= count || layers[face] != layer || usable[face] == 0.0f) return;
     int cx = box[face * 4] / 2 + index % across, cy = box[face * 4 + 1] / 2 + index / across;
     if (cx >= box[face * 4 + 2] / 2 || cy >= box[face * 4 + 3] / 2) return;
     SAMPLE* frame = frames + (long long)frame_of[face] * (width * (height + height / 2));
     const float* map = affine + face * 6;
     const float* mask = masks + (long long)mask_of[face] * side * side;
-    OnCrop seen{faces, mask, colour + face * 8, unpack, map, strength[face], face, side, phases, swapped, width, height};
+    OnCrop seen{faces, mask, unpack, map, strength[face], face, side, phases, swapped, width, height};
     blend_cell(frame, width, height, code, cx, cy, seen);
 }

@@ -80,19 +80,19 @@ def paste(
     made: NDArray[np.floating],
     unpacking: Packing,
     masks: Floats,
-    colour: Floats,
+    usable: Floats,
     *,
     phases: int = 1,
 ) -> None:
-    """The twin of the kernel, in place. `made` (n · phases², 3, m, m), `masks` (k, side, side), `colour` (n, 8)."""
+    """The twin of the kernel, in place. `made` (n · phases², 3, m, m), `masks` (k, side, side), `usable` (n,)."""
     for index in range(len(plan)):
         left, top, right, bottom = (int(v) for v in plan.box[index])
-        if colour[index, 6] == 0 or left >= right or top >= bottom:
+        if usable[index] == 0 or left >= right or top >= bottom:
             continue
         crop = woven(made[index * phases**2 : (index + 1) * phases**2], phases)
         box = (left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN)
         grid = _Grid.of(plan.affine[index], box, masks[plan.mask_of[index]], plan.strength[index])
-        rgb = grid.colours(crop, unpacking, colour[index])
+        rgb = grid.colours(crop, unpacking)
         frame = frames[plan.frame_of[index]]
         blend(frame, surface, (left, top, right, bottom), grid.weight, rgb)
 
@@ -165,12 +165,12 @@ class _Grid:
         below = plane[v1, u0] * (one - pu) + plane[v1, u1] * pu
         return np.asarray(above * (one - pv) + below * pv, np.float32)
 
-    def colours(self, crop: Floats, unpacking: Packing, colour: Floats) -> Floats:
+    def colours(self, crop: Floats, unpacking: Packing) -> Floats:
         zero, one = np.float32(0), np.float32(1)
         channels = []
         for c in range(3):
-            value = np.clip(self.read(crop[..., c]) * unpacking.unpack[c] + unpacking.unpack[3 + c], zero, one)
-            channels.append(np.clip(value * colour[c] + colour[3 + c], zero, one))
+            value = self.read(crop[..., c]) * unpacking.unpack[c] + unpacking.unpack[3 + c]
+            channels.append(np.clip(value, zero, one))
         return np.stack(channels[::-1] if unpacking.swapped else channels, axis=-1)
 
 

@@ -51,9 +51,10 @@ __device__ inline float row_of(const float* row, float a, float b, float c) {
     return row[0] * a + row[1] * b + row[2] * c + row[3];
 }
 
-__device__ inline float rounded(float value, float top) {
+// A value as a sample of a frame, rounded and within what it can hold.
+__device__ inline SAMPLE stored(float value, float top) {
     value = rintf(value);
-    return value < 0.0f ? 0.0f : (value > top ? top : value);
+    return (SAMPLE)((int)(value < 0.0f ? 0.0f : (value > top ? top : value)) << SHIFT);
 }
 
 // Blend what `seen` shows into chroma sample (cx, cy) and its 2 x 2 luma pixels; one thread owns them.
@@ -76,7 +77,7 @@ __device__ inline void blend_cell(SAMPLE* frame, int width, int height, const fl
             if (own) {
                 float old = sample_at(frame, y * width + x);
                 float value = (row_of(code + 12, rgb[0], rgb[1], rgb[2]) - old) * weight + old;
-                frame[y * width + x] = (SAMPLE)((int)rounded(value, top) << SHIFT);
+                frame[y * width + x] = stored(value, top);
             }
         }
     }
@@ -84,6 +85,6 @@ __device__ inline void blend_cell(SAMPLE* frame, int width, int height, const fl
     SAMPLE* chroma = frame + (long long)width * (height + cy) + cx * 2;
     float kept = 1.0f - (heard < 1.0f ? heard : 1.0f);
     float cb = sample_at(chroma, 0) * kept + sum_b, cr = sample_at(chroma, 1) * kept + sum_r;
-    chroma[0] = (SAMPLE)((int)rounded(cb, top) << SHIFT);
-    chroma[1] = (SAMPLE)((int)rounded(cr, top) << SHIFT);
+    chroma[0] = stored(cb, top);
+    chroma[1] = stored(cr, top);
 }

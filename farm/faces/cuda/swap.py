@@ -26,12 +26,12 @@ Percent = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class SwapSettings:
-    """side: of the crop, a whole multiple of the network's (pixel boost); 0 for the network's own. strength: of the
-    colour match, 0..1. blur, padding: of the box mask's edge, as `box_mask`.
+    """side: of the crop, a whole multiple of the network's (pixel boost); 0 for the network's own. colour: share of
+    the match in Lab, 0..1. blur, padding: of the box mask's edge, as `box_mask`.
     """
 
     side: int = 0
-    strength: float = 0.5
+    colour: float = 0.0
     blur: float = 0.3
     padding: Percent = (0, 0, 0, 0)
 
@@ -77,7 +77,7 @@ class Laid:
 
     def usable(self) -> NDArray[np.bool_]:
         """bool[n], whether the network's picture could be used; waits until all is laid. To be called once."""
-        return np.concatenate([np.zeros(0, bool), *(table()[:, 6] > 0 for table in self.tables)])
+        return np.concatenate([np.zeros(0, bool), *(table() > 0 for table in self.tables)])
 
 
 class SwapStep:
@@ -105,13 +105,13 @@ class SwapStep:
                 where=f"model {spec.name}",
                 do=f"Use a multiple of {target.size}, or the CPU path.",
             )
-        self._strength = settings.strength
+        self._colour = settings.colour
         self._packing, self._unpacking = Packing.of(target), Packing.of(output)
         self._template = template(target.template, self._side)
         self._names = (target.in_graph, spec.input("source").in_graph, output.in_graph)
         self._given, self._told, self._made = (network.arrays[name] for name in self._names)
         self._capacity = network.capacity // self._phases**2
-        self._table = kernels.empty((self._capacity, 8), np.float32)
+        self._table = kernels.empty((self._capacity,), np.float32)
         self._box = box_mask(self._side, blur=settings.blur, padding=settings.padding)
         self._masks = kernels.empty(self._box.shape, np.float32)
         kernels.upload(self._box, self._masks)
@@ -165,21 +165,22 @@ class SwapStep:
         return to_frame
 
     def _swap(self, frames: Array, faces: Faces, plan: PastePlan, masks: Array) -> Later:
-        """Run the network, match the colours and paste; the table (n, 8), there when all of it is done."""
+        """Run the network, match the colours and paste; what is usable (n,), there when all of it is done."""
         boost, count = self._phases**2, len(faces)
         self._kernels.upload(np.repeat(faces.source, boost, axis=0).astype(self._told.dtype), self._told)
         self._network.run(count * boost)
-        self._kernels.match(
-            self._given,
-            self._made,
-            count,
-            self._packing,
-            self._unpacking,
-            self._masks[0],
-            self._phases,
-            strength=self._strength,
-            out=self._table,
-        )
+        self._kernels.usable(self._made, count, self._unpacking, self._masks[0], self._phases, out=self._table)
+        if self._colour:
+            self._kernels.recolour(
+                self._given,
+                self._made,
+                self._packing,
+                self._unpacking,
+                masks,
+                plan,
+                self._phases,
+                share=self._colour,
+            )
         self._kernels.paste(
             frames, self._surface, plan, self._made, self._unpacking, masks, self._table, phases=self._phases
         )

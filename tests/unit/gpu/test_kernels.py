@@ -7,12 +7,14 @@ import shutil
 import numpy as np
 import pytest
 
-from farm.faces.cuda import colour, crop, overlay, paste, planar, yunet
+from farm.faces.cuda import crop, lab, overlay, paste, planar, usable, yunet
 from farm.faces.cuda.crop import Packing, crop_plan
+from farm.faces.lab import SPACE
+from farm.faces.neural_boost import to_phases
 from farm.faces.neural_masks import box_mask
 from tests.unit.gpu.emulation import Emulated
-from tests.unit.gpu.material import label, noise, surface
-from tests.unit.gpu.test_twins import ODD, PLAIN, TURN
+from tests.unit.gpu.material import label, noise, surface, toned
+from tests.unit.gpu.test_twins import BGR, ODD, PLAIN, TURN
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run the kernels' source with")
@@ -61,7 +63,7 @@ def test_paste(emulated: tuple[Emulated, int], phases: int) -> None:
         mask_of=np.array([0, 1, 0]),
         strength=np.array([1, 0.7, 0.01]),
     )
-    table = np.array([[1.1, 0.9, 1, 0.01, 0, -0.02, 1, 0]] * 3, np.float32)
+    table = np.array([1, 0, 1], np.float32)
     masks, unpacking = np.stack([box_mask(side)[0], np.eye(side, dtype=np.float32)]), Packing.of(PLAIN)
     paste.paste(told, place, plan, faces, unpacking, masks, table, phases=phases)
     across = int((plan.box[:, 2] - plan.box[:, 0]).max()) // 2
@@ -107,22 +109,47 @@ def test_planar(emulated: tuple[Emulated, int]) -> None:
 
 
 @pytest.mark.parametrize("phases", [1, 2])
-def test_colours(emulated: tuple[Emulated, int], phases: int) -> None:
+def test_usable(emulated: tuple[Emulated, int], phases: int) -> None:
     kernels, _ = emulated
-    random = np.random.default_rng(9)
-    given = random.random((3 * phases**2, 3, 16, 16)).astype(np.float32)
-    made = (random.random(given.shape) * 0.7).astype(np.float32)
+    made = np.random.default_rng(9).random((4 * phases**2, 3, 16, 16)).astype(np.float32)
     made[-1, 2, 1, 1] = np.inf
+    made[: phases**2] = 0.25
     mask, packing = box_mask(16 * phases)[0], Packing.of(PLAIN)
-    told = colour.match(given, made, packing, packing, mask, phases, strength=0.5)
-    sums, totals = np.zeros((len(given) * 16, 16), np.float32), np.zeros((3, 16))
-    out = np.zeros((3, 8), np.float32)
-    tables = (mask, packing.pack, packing.unpack, sums)
-    kernels.launch("colour_columns", len(given) * 3 * 16, given, made, len(given), 16, phases, *tables)
-    kernels.launch("colour_totals", 3 * 16, sums, 3, phases**2 * 16, totals)
-    kernels.launch("colour_faces", 3, totals, 3, 0.5, float(colour.FLAT), out)
-    np.testing.assert_allclose(out[:2], told[:2], rtol=1e-4, atol=1e-5)
-    assert out[:, 6].tolist() == told[:, 6].tolist() == [1, 1, 0]
+    told = usable.usable(made, packing, mask, phases)
+    sums, totals = np.zeros((len(made) * 16, usable.SUMS), np.float32), np.zeros((4, usable.SUMS))
+    out = np.full(4, -1, np.float32)
+    kernels.launch("usable_columns", len(made) * 3 * 16, made, len(made), 16, phases, mask, packing.unpack, sums)
+    kernels.launch("usable_totals", 4 * usable.SUMS, sums, 4, phases**2 * 16, totals)
+    kernels.launch("usable_faces", 4, totals, 4, float(usable.FLAT), out)
+    assert out.tolist() == told.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("tensor", [PLAIN, BGR], ids=["plain", "bgr"])
+@pytest.mark.parametrize("phases", [1, 2])
+def test_recolour(emulated: tuple[Emulated, int], phases: int, tensor: crop.Tensor) -> None:
+    kernels, _ = emulated
+    *pictures, masks, plan = toned(phases, 0.9)
+    packing = Packing.of(tensor)
+    given, told = (
+        (to_phases(one, 16).transpose(0, 3, 1, 2) * packing.pack[0] + packing.pack[3]).copy() for one in pictures
+    )
+    masks[1] = 0
+    made, before = told.copy(), told.copy()
+    lab.recolour(given, told, packing, packing, masks, plan, phases, share=0.8)
+    count, swapped = len(made), packing.swapped
+    sums, totals = np.zeros((count * 16, lab.SUMS)), np.zeros((2, lab.SUMS))
+    moves = np.zeros((2, lab.MOVES), np.float32)
+    kernels.launch(
+        "lab_columns", count * 16, given, made, count, 16, phases, masks, plan.mask_of, plan.strength,
+        packing.pack, swapped, packing.unpack, swapped, SPACE, sums,
+    )  # fmt: skip
+    kernels.launch("lab_totals", 2 * lab.SUMS, sums, 2, phases**2 * 16, totals)
+    kernels.launch("lab_moves", 2, totals, 2, moves)
+    kernels.launch("lab_recolour", count * 16 * 16, made, count, 16, phases, packing.unpack, swapped, SPACE, moves, 0.8)
+    np.testing.assert_allclose(made, told, atol=1e-5)
+    half = phases**2
+    assert np.abs(made[:half] - before[:half]).max() > 0.05
+    np.testing.assert_array_equal(made[half:], before[half:])
 
 
 def test_yunet(emulated: tuple[Emulated, int]) -> None:

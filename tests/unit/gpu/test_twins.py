@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 
 from farm.faces import geometry
-from farm.faces.cuda import colour, crop, paste, planar
+from farm.faces.cuda import crop, lab, paste, planar, usable
 from farm.faces.cuda.crop import Letterbox, Packing, crop_plan
 from farm.faces.cuda.places import first_crops, next_crops, similarities
 from farm.faces.cuda.swap import _whole_frames
 from farm.faces.detect import Detection
+from farm.faces.lab import matched, to_lab, to_rgb
 from farm.faces.landmarks import crop_for
 from farm.faces.neural_boost import to_phases
 from farm.faces.neural_masks import box_mask
@@ -18,12 +20,15 @@ from farm.faces.neural_tensors import to_tensor
 from farm.inference.spec import Tensor
 from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
-from tests.unit.gpu.material import noise, surface
+from tests.unit.gpu.material import noise, surface, toned
 
 PLAIN = Tensor(name="t", shape=("N", 3, 16, 16), kind="image", layout="NCHW", colour="RGB", size=16)
 ODD = Tensor(
     name="t", shape=("N", 16, 16, 3), kind="image", layout="NHWC", colour="BGR", range=(0.0, 255.0),
     mean=(1.0, 2.0, 3.0), std=(2.0, 2.0, 4.0), denormalise=True, size=16,
+)  # fmt: skip
+BGR = Tensor(
+    name="t", shape=("N", 3, 16, 16), kind="image", layout="NCHW", colour="BGR", range=(-1.0, 1.0), size=16,
 )  # fmt: skip
 TURN = np.array([[1.4, -0.3, 30.0], [0.3, 1.4, 12.0]])
 
@@ -77,13 +82,12 @@ def test_paste_is_that_of_the_media_room(depth: int, location: str) -> None:
     made = np.random.default_rng(5).random((1, 3, 32, 32)).astype(np.float32)
     masks = box_mask(32)
     plan = paste.paste_plan(place, np.array([1]), TURN[None], 32)
-    table = np.array([[1, 1, 1, 0, 0, 0, 1, 0]], np.float32)
-    paste.paste(frames, place, plan, made, Packing.of(PLAIN), masks, table)
+    paste.paste(frames, place, plan, made, Packing.of(PLAIN), masks, np.ones(1, np.float32))
     assert np.array_equal(frames[0], before[0])
 
     left, top, right, bottom = plan.box[0]
     grid = paste._Grid.of(plan.affine[0], (left, top, right, bottom), masks[0], np.float32(1))
-    rgb = grid.colours(paste.woven(made, 1), Packing.of(PLAIN), table[0])
+    rgb = grid.colours(paste.woven(made, 1), Packing.of(PLAIN))
     told = _planar(place, before[1])
     paste_rgb(told, (left, top, right, bottom), rgb, grid.weight)
     mine = _planar(place, frames[1])
@@ -115,25 +119,50 @@ def test_a_crop_that_is_no_picture_leaves_the_frame_alone() -> None:
     place = surface()
     frames = noise(place)
     before = frames.copy()
-    given = np.random.default_rng(1).random((3, 3, 16, 16)).astype(np.float32)
-    made = given.copy()
+    made = np.random.default_rng(1).random((3, 3, 16, 16)).astype(np.float32)
     made[0, 1, 3, 3] = np.nan
     made[1] = 0.5
-    table = colour.match(given, made, Packing.of(PLAIN), Packing.of(PLAIN), box_mask(16)[0], 1, strength=1.0)
-    assert table[:, 6].tolist() == [0, 0, 1]
+    table = usable.usable(made, Packing.of(PLAIN), box_mask(16)[0], 1)
+    assert table.tolist() == [0, 0, 1]
     plan = paste.paste_plan(place, np.array([0, 1]), np.stack([TURN, TURN]), 16)
     paste.paste(frames, place, plan, made, Packing.of(PLAIN), box_mask(16), table)
     assert np.array_equal(frames, before)
 
 
-def test_colours_are_brought_to_those_of_the_plate() -> None:
-    random = np.random.default_rng(2)
-    given = (0.4 + 0.1 * random.random((1, 3, 16, 16))).astype(np.float32)
-    made = (0.5 + 0.15 * (given - 0.4) / 0.1).astype(np.float32)
-    mask = np.ones((16, 16), np.float32)
-    table = colour.match(given, made, Packing.of(PLAIN), Packing.of(PLAIN), mask, 1, strength=1.0)[0]
-    for channel in range(3):
-        np.testing.assert_allclose(made[0, channel] * table[channel] + table[3 + channel], given[0, channel], atol=1e-5)
+def test_lab_there_and_back_is_opencv_s() -> None:
+    rgb = np.random.default_rng(6).random((64, 64, 3)).astype(np.float32)
+    rgb[0, :4] = [[0, 0, 0], [1, 1, 1], [0.01, 0.02, 0.01], [1, 0, 0]]
+    values = to_lab(rgb)
+    # OpenCV reads it from a table of 33 steps a channel; its way back is the formula.
+    np.testing.assert_allclose(values, cv2.cvtColor(rgb, cv2.COLOR_RGB2LAB), atol=0.8)
+    np.testing.assert_allclose(to_rgb(values), cv2.cvtColor(values, cv2.COLOR_LAB2RGB), atol=2e-4)
+    np.testing.assert_allclose(to_rgb(values), rgb, atol=1e-4)
+    np.testing.assert_allclose(values[0, :2], [[0, 0, 0], [100, 0, 0]], atol=1e-2)
+
+
+@pytest.mark.parametrize(("strength", "share"), [(1.0, 1.0), (0.8, 0.5), (0.4, 1.0)])
+@pytest.mark.parametrize("tensor", [PLAIN, BGR], ids=["plain", "bgr"])
+@pytest.mark.parametrize("phases", [1, 2])
+def test_colours_are_matched_as_the_processor_matches_them(
+    phases: int, tensor: Tensor, strength: float, share: float
+) -> None:
+    """.4 of a mask is never over a half, so that nothing is matched."""
+    packing = Packing.of(tensor)
+    given, made, masks, plan = toned(phases, strength)
+    tensors = [
+        to_phases(pictures, 16).transpose(0, 3, 1, 2)[:, :: -1 if packing.swapped else 1].copy()
+        * packing.pack[:3, None, None]
+        + packing.pack[3:, None, None]
+        for pictures in (given, made)
+    ]
+    lab.recolour(*tensors, packing, packing, masks, plan, phases, share=share)
+    for face in range(2):
+        told = matched(made[face], given[face], masks[face] * np.float32(strength) > 0.5, share)
+        stored = paste.woven(tensors[1][face * phases**2 : (face + 1) * phases**2], phases)
+        mine = stored * packing.unpack[:3] + packing.unpack[3:]
+        np.testing.assert_allclose(mine[..., :: -1 if packing.swapped else 1], told, atol=1e-5)
+        moved = np.abs(told - made[face]).max()
+        assert moved == 0 if strength < 0.5 else moved > 0.05
 
 
 def test_faces_of_one_frame_are_laid_one_after_the_other() -> None:
