@@ -25,6 +25,7 @@ from typing import Any
 from bench.common import Goal, at_least, finish, noted, unmeasured
 from farm.worker.devices import find_cards, load_nvml
 from farm.worker.mps import Mps
+from farm.worker.plan_slots import CORES_A_SLOT, MOST_USEFUL
 
 RUNS = 3
 BATCH = 32
@@ -138,11 +139,12 @@ class Slots:
         self._mps.stop()
 
     def ask(self, count: int, **order: Any) -> list[dict[str, Any]]:
-        """The answers of the first `count` of them, which do it at the same time."""
+        """The answers of the first `count` of them, which do it at the same time; "{}" in `to` is a slot's number."""
         asked = self._processes[:count]
-        for process in asked:
+        for number, process in enumerate(asked):
+            own = {key: value.format(number) if key == "to" else value for key, value in order.items()}
             if process.stdin:
-                process.stdin.write(json.dumps(order) + "\n")
+                process.stdin.write(json.dumps(own) + "\n")
                 process.stdin.flush()
         return [_answer(process) for process in asked]
 
@@ -183,12 +185,28 @@ def line(bench: Bench, variant: str) -> None:
         bench.keep(variant, told)
 
 
+def mp4(bench: Bench) -> None:
+    """The way to finished films, of one slot and of as many as a worker plans here, beside as many encoders alone."""
+    most = min(MOST_USEFUL, max(1, (os.cpu_count() or 1) // CORES_A_SLOT))
+    with Slots(bench, most) as slots:
+        slots.ask(most, open=VARIANTS[0], model=str(bench.network(VARIANTS[0])))
+        told = []
+        for count in sorted({1, most}):
+            taken: dict[str, list[float]] = {"alone": [], "fps": []}
+            for _ in range(RUNS):
+                for name, alone in (("alone", True), ("fps", False)):
+                    films = slots.ask(count, mp4=bench.seconds, to=str(bench.work / "made-{}.mp4"), alone=alone)
+                    taken[name].append(sum(film["fps"] for film in films))
+            told.append(
+                {"slots": count, "runs": taken, **{name: statistics.median(fps) for name, fps in taken.items()}}
+            )
+        bench.keep("mp4", {"by_slots": told})
+
+
 def jobs(bench: Bench) -> None:
-    """Chunks of a job in one slot, and the way to a finished film."""
+    """Chunks of a job in one slot: their speed, and the memory after many."""
     with Slots(bench, 1) as slots:
         slots.ask(1, open=VARIANTS[0], model=str(bench.network(VARIANTS[0])))
-        pairs = [slots.ask(1, mp4=bench.seconds, to=str(bench.work / "made.mp4"))[0] for _ in range(RUNS)]
-        bench.keep("mp4", {key: statistics.median(pair[key] for pair in pairs) for key in ("alone", "fps")})
         for name, count, frames in CHUNKS:
             (told,) = slots.ask(1, chunks=count, frames=frames)
             bench.keep(f"chunks-{name}", told)
@@ -216,6 +234,7 @@ def agreement(bench: Bench) -> None:
 STEPS: dict[str, Callable[[Bench], None]] = {
     "agreement": agreement,
     **{variant: partial(line, variant=variant) for variant in VARIANTS},
+    "mp4": mp4,
     "jobs": jobs,
     "peers": peers,
 }
@@ -240,9 +259,7 @@ def goals(bench: Bench) -> dict[str, Goal]:
             if name != "light":
                 found[f"one_slot_{name}_fps"] = noted(piece["one"]["fps"], "one slot of the same run")
             found[f"best_{name}_fps"] = noted(told["fps"], slots_)
-    found["mp4_share_of_x264_alone"] = _least(
-        {"share": encoded["fps"] / encoded["alone"]} if encoded else {}, "share", 0.9
-    )
+    found |= _of_films(encoded.get("by_slots", []))
     for name, variant in (("light", "latent16"), ("published", "latent32")):
         piece = pieces[name]
         ratio = {"times": best[name]["fps"] / peers_[variant]} if piece and peers_ else {}
@@ -261,6 +278,24 @@ def _best(piece: dict[str, Any]) -> dict[str, Any]:
     """The run with the number of slots that is fastest."""
     runs: list[dict[str, Any]] = [piece["one"], *piece["many"]] if piece else []
     return max(runs, key=lambda run: float(run["fps"]), default={})
+
+
+def _of_films(runs: list[dict[str, Any]]) -> dict[str, Goal]:
+    """The most that slots bring to files, of the most that encoders bring alone, whatever their number."""
+    share = {}
+    if runs:
+        best, alone = (max(runs, key=lambda run, key=key: run[key]) for key in ("fps", "alone"))
+        share = {"share": best["fps"] / alone["alone"]}
+        why = (
+            f"{best['slots']} slots, {best['fps']:.0f} frames/s; {alone['slots']} encoders alone, {alone['alone']:.0f}"
+        )
+    found = {"mp4_share_of_x264_alone": _least(share, "share", 0.9, why if runs else "")}
+    for run in runs:
+        found[f"mp4_share_of_x264_alone_{run['slots']}"] = noted(
+            run["fps"] / run["alone"],
+            f"{run['slots']} beside as many encoders alone: {run['fps']:.0f} of {run['alone']:.0f}",
+        )
+    return found
 
 
 def _of_chunks(bench: Bench) -> dict[str, Goal]:

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import psutil
 import requests
 from sqlalchemy import select
@@ -51,7 +54,6 @@ from tests.acceptance.conftest import Farm, own_copy
 from tests.services import free_port, http_server
 from tests.stand_ins import stand_in_catalogue
 
-CHUNK_SECONDS = 10.0
 BUCKET = "bench"
 OURS = "FACEFARM_BENCH_SERVICES"
 LOGIN = {"region": "us-east-1", "access_key": "test", "secret_key": "test"}
@@ -76,7 +78,7 @@ def card_farm(folder: Path, network: Path | None, metrics: int, back_end: str) -
     env |= {"GATEWAY_PORT": str(free_port()), "SERVICES": "s3", "IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0"}
     env |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     home = folder / "home"
-    full = {"inswapper-128": network.read_bytes()} if network else None
+    full = {"inswapper-128": with_emap(network)} if network else None
     stand_in_catalogue(folder / "models", home, ["inswapper-128"], full=full)
     with http_server([sys.executable, "-m", "ministack"], env) as endpoint:
         connect(endpoint=endpoint, path_style=True, **LOGIN).create_bucket(Bucket=BUCKET)
@@ -93,19 +95,29 @@ def card_farm(folder: Path, network: Path | None, metrics: int, back_end: str) -
             client.close()
 
 
+def with_emap(network: Path) -> bytes:
+    """The network with what the published inswapper carries last among its weights: the map of embeddings."""
+    model = onnx.load(str(network))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(512, dtype=np.float32), "emap"))
+    return bytes(model.SerializeToString())
+
+
 class Run:
     """The jobs of one farm, and what is written down of them."""
 
-    def __init__(self, farm: Farm, folder: Path, sessions: Sessions) -> None:
-        self.farm, self.folder, self.sessions = farm, folder, sessions
+    def __init__(self, farm: Farm, folder: Path, sessions: Sessions, chunk: float) -> None:
+        self.farm, self.folder, self.sessions, self.chunk = farm, folder, sessions, chunk
         self.told: dict[str, Any] = {}
+        self.only = ""
 
     def job(self, name: str, plate: Path, recipe: str, during: Callable[[str], Any] | None = None) -> None:
         """Submit, wait, look at the film; `during` is called with the job's id once chunks are rendered."""
-        identity = portrait_picture(IDENTITIES[1])
+        if self.only and self.only not in name:
+            return
         begun = time.perf_counter()
-        job = submit(self.farm, plate, recipe, identity)
+        job = submit(self.farm, plate, recipe, self.chunk)
         states, did = [], None
+        watching = Watching(self.farm.client, job.id)
         for event in self.farm.client.events(job.id):
             states.append((round(time.perf_counter() - begun, 2), event.kind))
             if during is not None and did is None:
@@ -116,7 +128,7 @@ class Run:
         self.told[name] = {
             "state": done.state, "why": done.reason, "frames": frames, "seconds": round(seconds, 2),
             "fps": round(frames / seconds, 1), "did": did, "events": states[:6] + states[-4:],
-            **self.records(job.id), "previews": self.previews(job.id),
+            **self.records(job.id), "previews": watching.end(self.folder / f"{job.id}.jpg"),
             "film": film(self.farm, job, plate, self.folder) if done.state == "completed" else "",
         }  # fmt: skip
         print(name, json.dumps(self.told[name], default=str), flush=True)
@@ -140,25 +152,45 @@ class Run:
             "stages_fps": [one.get("stages_fps") for one in renders if one.get("stages_fps")][:4],
         }  # fmt: skip
 
-    def previews(self, job_id: str) -> int:
-        """How many chunks have a preview picture."""
-        found = 0
-        for chunk in range(len(self.farm.client.chunks(job_id).items)):
+
+class Watching:
+    """Looks at the previews of a job's chunks twice a second, as somebody does before a page."""
+
+    def __init__(self, client: Client, job_id: str) -> None:
+        self._client, self._job = Client(client.url), job_id
+        self._seen: dict[int, set[bytes]] = {}
+        self._last = b""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.5):
             with suppress(FarmError):
-                found += len(self.farm.client.picture(f"/jobs/{job_id}/chunks/{chunk}/preview")) > 0
-        return found
+                for chunk in range(len(self._client.chunks(self._job).items)):
+                    if picture := self._client.picture(f"/jobs/{self._job}/chunks/{chunk}/preview"):
+                        self._last = picture
+                        self._seen.setdefault(chunk, set()).add(picture)
+
+    def end(self, path: Path) -> dict[int, int]:
+        """By chunk: how many different pictures were seen. The last is written to `path`."""
+        self._over.set()
+        self._thread.join()
+        self._client.close()
+        path.write_bytes(self._last)
+        return {chunk: len(pictures) for chunk, pictures in sorted(self._seen.items())}
 
 
-def submit(farm: Farm, plate: Path, recipe: str, identity: Any) -> Any:
+def submit(farm: Farm, plate: Path, recipe: str, chunk: float) -> Any:
     """Everybody on the plate becomes one person, delivered as H.264."""
     from farm.api.schemas import IdentityIn, JobIn
 
     settings = {"swap": {"fitted": False}} if recipe == "swap" else {"swap": {"mask": {"areas": ["face"]}}}
     options = JobIn(
-        recipe=recipe, settings=settings, deliverables=("h264",), chunk_seconds=CHUNK_SECONDS,
+        recipe=recipe, settings=settings, deliverables=("h264",), chunk_seconds=chunk,
         identities=(IdentityIn(label="in"),), mapping={"mode": "all", "identity": "in"},
     )  # fmt: skip
-    return farm.client.submit(options, plate=plate, pictures={"in": [identity]})
+    return farm.client.submit(options, plate=plate, pictures={"in": [portrait_picture(IDENTITIES[1])]})
 
 
 def film(farm: Farm, job: Any, plate: Path, folder: Path) -> str:
@@ -212,7 +244,7 @@ def memory_mib() -> int:
 
 def said(*argv: str, seconds: float = 20, env: dict[str, str] | None = None) -> str:
     """What a farm command prints within so many seconds."""
-    command = [sys.executable, "-m", "farm.cli", *argv]
+    command = [sys.executable, "-c", "from farm.cli import main; main()", *argv]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     with suppress(subprocess.TimeoutExpired):
         return process.communicate(timeout=seconds)[0]
@@ -226,6 +258,8 @@ def main() -> int:
     parser.add_argument("--network", type=Path, help="an inswapper-like network; a tiny stand-in if left out")
     parser.add_argument("--seconds", type=float, default=120, help="of the long plate")
     parser.add_argument("--short", type=int, default=480, help="frames of the short plate")
+    parser.add_argument("--chunk", type=float, default=10, help="seconds of a chunk")
+    parser.add_argument("--jobs", default="", help="which jobs, by a word of their names; all if empty")
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--back-end", default="auto")
     told = parser.parse_args()
@@ -238,8 +272,9 @@ def main() -> int:
             state = farm.local.state
             assert state is not None
             engine = make_engine(state.database_url, application="bench", pool_size=2)
-            run = Run(farm, folder, make_sessions(engine))
+            run = Run(farm, folder, make_sessions(engine), told.chunk)
             env = {**os.environ, "FARM_HOME": str(folder / "home"), "COLUMNS": "200"}
+            run.only = told.jobs
             run.job("neural, slots just started", short, "swap-inswapper")
             run.job("neural", long_, "swap-inswapper")
             run.told["top"] = said("worker", "--top", seconds=4, env=env)

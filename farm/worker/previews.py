@@ -30,6 +30,8 @@ SIDE = 480
 """Longest side of each of the two pictures, in pixels."""
 QUALITY = 80
 _GAP = 4
+_UNDER_WAY = 16
+"""Pictures of the plate whose results are not there yet: a card's line holds seconds of film."""
 
 Picture = NDArray[np.uint8]
 
@@ -37,7 +39,7 @@ Picture = NDArray[np.uint8]
 class Previews:
     """The previews of one chunk.
 
-    `watched` passes the plate's frames through and keeps a small copy of one when a preview is due; `rendered` takes
+    `watched` passes the plate's frames through and keeps a small copy of one whenever a preview is due; `rendered` takes
     the result of that very frame.
 
     Parameters
@@ -69,7 +71,7 @@ class Previews:
         self._seconds = seconds
         self._clock = clock
         self._due = clock() if seconds else math.inf
-        self._taken: tuple[int, Picture] | None = None
+        self._taken: dict[int, Picture] = {}
         self._box = _Newest()
         self._thread = threading.Thread(target=self._run, name="previews", daemon=True)
 
@@ -82,20 +84,18 @@ class Previews:
 
     def wants(self, index: int) -> bool:
         """Whether the plate's frame `index` is to be shown to `seen`: for frames that are not at hand as they pass."""
-        return self._taken is None and index in self._range and self._clock() >= self._due
+        return len(self._taken) < _UNDER_WAY and index in self._range and self._clock() >= self._due
 
     def seen(self, frame: Frame) -> None:
         """Keep a small copy of a frame of the plate."""
-        self._taken = frame.index, upright_preview(frame, self._plate, SIDE)[0]
+        self._taken[frame.index] = upright_preview(frame, self._plate, SIDE)[0]
         self._due = self._clock() + self._seconds
 
     def rendered(self, frame: Frame) -> None:
         """The finished frame, label and all."""
-        taken = self._taken
-        if taken is None or taken[0] != frame.index:
-            return
-        self._box.put((taken[1], upright_preview(frame, self._result, SIDE)[0]))
-        self._taken = None
+        taken = self._taken.pop(frame.index, None)
+        if taken is not None:
+            self._box.put((taken, upright_preview(frame, self._result, SIDE)[0]))
 
     def __enter__(self) -> Self:
         self._thread.start()

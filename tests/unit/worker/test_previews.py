@@ -69,6 +69,24 @@ def test_the_next_one_is_due_after_its_time_and_frames_of_context_are_never_take
     assert len(wall.pictures) == 3
 
 
+def test_results_that_come_seconds_later_still_make_one_a_second() -> None:
+    wall, now = Wall(), 0.0
+    with previews(wall, first=0, last=40, clock=lambda: now) as made:
+        line: list[Frame] = []
+        for frame in made.watched(frames(40)):
+            now = frame.index * 0.1
+            line.append(frame)
+            if len(line) > 25:  # under way in a card's line
+                made.rendered(line.pop(0))
+                if line[0].index - 1 in (0, 10):
+                    assert wall.arrived.acquire(timeout=5)
+        for frame in line:
+            made.rendered(frame)
+            if frame.index in (20, 30):
+                assert wall.arrived.acquire(timeout=5)
+    assert len(wall.pictures) == 4
+
+
 def test_a_store_that_is_away_costs_the_preview_only() -> None:
     wall = Wall(fails=True)
     with previews(wall, first=0, last=3, clock=lambda: 0.0) as made:
