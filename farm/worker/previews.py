@@ -39,7 +39,7 @@ Picture = NDArray[np.uint8]
 class Previews:
     """The previews of one chunk.
 
-    `watched` passes the plate's frames through and keeps a small copy of one whenever a preview is due; `rendered` takes
+    `watched` passes the plate's frames through and keeps a small copy of one where a preview is due; `rendered` takes
     the result of that very frame.
 
     Parameters
