@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 GPU_PY ?= $(PY)
 
-.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu test-engines demo bench-faces bench-media bench-farm bench-gpu bench-gpu-mesh bench-live exactness clean
+.PHONY: help chaos test-rabbitmq setup lock check test test-unit test-integration test-acceptance fuzz test-gpu test-engines demo bench-faces bench-media bench-farm bench-gpu bench-gpu-mesh bench-gpu-farm bench-live exactness clean
 
 help: ## list the commands
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -42,6 +42,9 @@ test-engines: setup ## every catalogue stand-in built into a TensorRT for RTX en
 
 bench-gpu: ## the card's path against the network alone, x264 alone and the peers' way
 	$(GPU_PY) -m bench.gpu
+
+bench-gpu-farm: ## a whole farm on this machine's card, a slot killed in the middle of a job
+	$(GPU_PY) -m bench.gpu_farm
 
 bench-gpu-mesh: ## the bundled default on a card, against the processor's path
 	$(GPU_PY) -m bench.gpu_mesh

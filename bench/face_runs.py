@@ -68,6 +68,12 @@ class Likeness:
         self.pairs = Pairs()
         self.flicker = Flicker()
         self._sharp: list[tuple[float, float]] = []
+        self._gaze: list[tuple[float, float, float]] = []
+
+    def gaze_by_truth(self) -> tuple[float, float]:
+        """Correlation of the gaze that is read in the plate, and in the result, with the true one."""
+        true, plate, result = np.array(self._gaze).T
+        return tuple(float(np.corrcoef(true, read)[0, 1]) for read in (plate, result))  # type: ignore[return-value]
 
     @property
     def sharpness_ratio(self) -> float:
@@ -83,6 +89,8 @@ class Likeness:
         shown = same_face(self._reader.detect(shot.after), first.points)
         second = self._reader.read(shot.after, shown, points=first.points)
         self.pairs.add(first, second)
+        if self._truth is not None:
+            self._gaze.append((float(self._truth.gaze[shot.index, self._person]), first.gaze, second.gaze))
         # a result in which no face is found any more counts as like nobody
         found = shown is not None
         self.to_identity.append(float(second.embedding @ self._identity) if found else 0.0)

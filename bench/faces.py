@@ -110,6 +110,7 @@ def generated(bench: Bench) -> Goals:
     sheet.save()
     return {
         **_likeness("sample", likeness),
+        **_gaze("sample", likeness),
         "sample_outside_samples_changed": exactly(outside.changed, 0, f"{outside.frames} frames"),
         "sample_cast_members": exactly(len(job.cast.members), len(truth.identities)),
         "sample_chunk_frames_that_differ": exactly(digests.differ(job), 0, "1 chunk against 12"),
@@ -201,7 +202,8 @@ def _worn(
         "similarity": noted(float(np.mean(found.to_identity)), "to the performer"),
         "original": noted(float(np.mean(found.to_original)), "to the person in the plate"),
     }
-    return {f"{prefix}_{name}": goal for name, goal in values.items()}
+    by_truth = {} if truth is None else _gaze(prefix, found)
+    return {**{f"{prefix}_{name}": goal for name, goal in values.items()}, **by_truth}
 
 
 def neural(bench: Bench) -> Goals:
@@ -226,6 +228,15 @@ SECTIONS: dict[str, Callable[[Bench], Goals]] = {
     "speed": speed,
     "neural": neural,
 }
+
+
+def _gaze(prefix: str, found: Likeness) -> Goals:
+    """How well gaze can be read at all: what is measured between plate and result holds the noise of both readings."""
+    plate, result = found.gaze_by_truth()
+    return {
+        f"{prefix}_gaze_read_in_plate": noted(plate, "correlation with the truth of the generated plate"),
+        f"{prefix}_gaze_read_in_result": noted(result, "the same, of the result"),
+    }
 
 
 def _likeness(prefix: str, found: Likeness) -> Goals:
