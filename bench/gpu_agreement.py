@@ -11,12 +11,13 @@ import numpy as np
 from bench.gpu_material import SURFACE, identity, semi_planar_pictures
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.compiled import cupy
+from farm.faces.cuda.crop_step import Faces
 from farm.faces.cuda.device import CudaKernels
 from farm.faces.cuda.look import Looker
 from farm.faces.cuda.networks import CARD, CHOSEN, FUSED, TWIN, looking_source
 from farm.faces.cuda.paste import coverage, paste_plan
 from farm.faces.cuda.places import similarities
-from farm.faces.cuda.swap import Faces, SwapStep
+from farm.faces.cuda.swap import SwapStep
 from farm.faces.neural_masks import box_mask
 from farm.inference import providers as ep
 from farm.inference.bound import Source, open_bound

@@ -90,6 +90,15 @@ class Buckets:
             ready([self])
 
     @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the inputs by name, in the graph's order, of one of the sizes."""
+        return {port.name: port.shape for port in self._networks[self.sizes[-1]].inputs}
+
+    @property
+    def outputs(self) -> dict[str, tuple[int, ...]]:
+        return {port.name: port.shape for port in self._networks[self.sizes[-1]].outputs}
+
+    @property
     def provider(self) -> str:
         return self._networks[self.sizes[-1]].provider
 

@@ -278,9 +278,18 @@ class Models:
 
 
 def _bind(spec: ModelSpec, session: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """Contract name → graph name of inputs and of outputs, after checking that graph and contract agree."""
     given = {value.name: tuple(value.shape) for value in session.get_inputs()}
     made = {value.name: tuple(value.shape) for value in session.get_outputs()}
+    return graph_names(spec, given, made)
+
+
+def graph_names(
+    spec: ModelSpec, given: Mapping[str, tuple[Any, ...]], made: Mapping[str, tuple[Any, ...]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Contract name → graph name of inputs and of outputs, after checking that graph and contract agree.
+
+    given, made: shapes of the graph's inputs and outputs by name, in its order. RecipeError where they do not agree.
+    """
     inputs = _names(spec, spec.inputs, list(given), by_position=False)
     if spec.match == "position" and not set(inputs.values()) <= set(given):
         inputs = _names(spec, spec.inputs, list(given), by_position=True)

@@ -11,16 +11,16 @@ from time import perf_counter
 import structlog
 
 from farm.errors import OutOfMemoryError
-from farm.faces.cuda.networks import CARD, TWIN, CardNetworks, Device, Sight, Stage, Weights
+from farm.faces.cuda.networks import CARD, TWIN, CardNetworks, Device, Restoring, Sight, Stage, Weights
 from farm.faces.cuda.painter import step_settings
 from farm.faces.cuda.swap import SwapSettings
-from farm.faces.neural_settings import NeuralSwapSettings
+from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings
 from farm.inference import providers as ep
 from farm.inference.buckets import ready
 from farm.inference.opening import runtime
 from farm.inference.session import Models
 from farm.media import nvdec
-from farm.recipe import MESH_WARP, Recipe
+from farm.recipe import MESH_WARP, RESTORE, Recipe
 from farm.settings import Settings
 from farm.worker.devices import Card, find_cards, load_nvml, process_mib
 from farm.worker.gpu_fit import fitted
@@ -73,7 +73,7 @@ class CardSlot:
         if self._held is not None and self._held[0] == digest:
             return self._held[1]
         self._let_go()
-        told = _asked(recipe, models)
+        told = networks_asked(recipe, models)
 
         def make(batch: int) -> CardNetworks:
             return self._opened(batch, models, *told)
@@ -81,7 +81,7 @@ class CardSlot:
         if self.card is None:
             made = make(_TWIN_BATCH)
         else:
-            model, precision, _ = told
+            model, precision, *_ = told
             if model is not None and self._book.get(self.card, digest) is None:
                 self._measure(self.card, digest, models, model, precision)
             made, _ = fitted(make, self.card, digest, GUESS, self._book)
@@ -136,16 +136,22 @@ class CardSlot:
         return Device.card(self._settings.providers or ("auto",))
 
     def _opened(
-        self, batch: int, models: Models, model: str | None, precision: str | None, settings: SwapSettings | None
+        self,
+        batch: int,
+        models: Models,
+        model: str | None,
+        precision: str | None,
+        settings: SwapSettings | None,
+        restorer: Restoring | None,
     ) -> CardNetworks:
-        """The swapper beside the eyes, which stay open from recipe to recipe of one batch size."""
+        """The recipe's own beside the eyes, which stay open from recipe to recipe of one batch size."""
         device = self._device()
         if self._sight is not None and self._sight.batch != batch:
             self._sight.close()
             self._sight = None
         if self._sight is None:
             self._sight = Sight(device, models, batch)
-        return CardNetworks(device, models, model, precision, batch, settings, sight=self._sight)
+        return CardNetworks(device, models, model, precision, batch, settings, restorer=restorer, sight=self._sight)
 
     def _measure(self, card: Card, digest: str, models: Models, model: str, precision: str | None) -> None:
         """Time the swapper at each batch that fits, once for this card and recipe, and keep the choice."""
@@ -157,14 +163,19 @@ class CardSlot:
             log.info("batch chosen", card=card.name, batch=batch, why=why)
 
 
-def _asked(recipe: Recipe, models: Models) -> tuple[str | None, str | None, SwapSettings | None]:
-    """The swapper's model, precision and settings; nothing of that for mesh-warp, which is no network."""
-    (spec,) = recipe.processors
-    if spec.model == MESH_WARP:
-        return None, None, None
-    asked = NeuralSwapSettings.model_validate(spec.settings)
-    side = models.catalogue.spec(spec.model).input("target").size
-    return spec.model, asked.precision, step_settings(asked, side)
+def networks_asked(
+    recipe: Recipe, models: Models
+) -> tuple[str | None, str | None, SwapSettings | None, Restoring | None]:
+    """The swapper's model, precision and settings, and the restorer; nothing of the swapper for mesh-warp."""
+    model, precision, settings, restorer = None, None, None, None
+    for spec in recipe.processors:
+        if spec.kind == RESTORE:
+            restorer = Restoring(spec.model, RestoreSettings.model_validate(spec.settings).precision)
+        elif spec.model != MESH_WARP:
+            asked = NeuralSwapSettings.model_validate(spec.settings)
+            side = models.catalogue.spec(spec.model).input("target").size
+            model, precision, settings = spec.model, asked.precision, step_settings(asked, side)
+    return model, precision, settings, restorer
 
 
 def swapper_rates(device: Device, models: Weights, model: str, precision: str | None) -> dict[int, float]:

@@ -119,6 +119,21 @@ def test_colours_are_matched_and_checked_as_the_twins_do(card: Any, dtype: type,
     assert np.abs(made - before).max() > 0.05
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("tensor", [PLAIN, BGR], ids=["plain", "bgr"])
+def test_restored_crops_are_mixed_in_as_the_twin_does(card: Any, dtype: type, tensor: Any) -> None:
+    packing, plain = Packing.of(tensor), Packing.of(PLAIN)
+    given, made = np.random.default_rng(12).random((2, 3, 3, 16, 16)).astype(dtype)
+    reach, told = np.array([0, 2, 1], np.int32), np.zeros((3, 3, 16, 16), np.float32)
+    NumpyKernels().mix(given, made, reach, plain, packing, blend=0.8, out=told)
+    arrays = []
+    for host in (given, made, np.zeros_like(told)):
+        arrays.append(card.empty(host.shape, host.dtype))
+        card.upload(host, arrays[-1])
+    card.mix(arrays[0], arrays[1], reach, plain, packing, blend=0.8, out=arrays[2])
+    np.testing.assert_allclose(card.download(arrays[2]), told, atol=1e-6)
+
+
 def decoded(path: Path) -> Iterator[Any]:
     """Pictures that the card's decoder leaves on the card."""
     with av.open(str(path), hwaccel=nvdec.card_decoder()) as container:

@@ -13,7 +13,7 @@ import pytest
 
 from farm.faces.candidate import PictureBytes
 from farm.faces.cuda.fit import surface_of
-from farm.faces.cuda.networks import TWIN, CardNetworks, Device
+from farm.faces.cuda.networks import TWIN, CardNetworks, Device, Restoring
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.painter import step_settings
 from farm.faces.cuda.pipeline import CONTEXT, CardPipeline
@@ -45,6 +45,13 @@ GROWTH_MIB = 64
 LAST = 24
 LEAST_DB = 50.0
 RECIPE = Recipe(name="a-test", processors=(ProcessorSpec(kind="swap", model="inswapper-128", settings={}),))
+RESTORED = Recipe(
+    name="a-test",
+    processors=(
+        ProcessorSpec(kind="swap", model="inswapper-128", settings={"colour": 0.5}),
+        ProcessorSpec(kind="restore", model="codeformer", settings={"fidelity": 0.4, "blend": 0.7}),
+    ),
+)
 MATCHED = Recipe(
     name="a-test", processors=(ProcessorSpec(kind="swap", model="inswapper-128", settings={"colour": 1.0}),)
 )
@@ -85,7 +92,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         pytest.skip("no CUDA driver")
     folder = tmp_path_factory.mktemp("stage")
     plate = generate(folder, seconds=2.5, size=(640, 360), people=1).plate
-    deployment = stand_in_catalogue(folder / "catalogue", folder / "home", ["inswapper-128"])
+    deployment = stand_in_catalogue(folder / "catalogue", folder / "home", ["inswapper-128", "codeformer"])
     with deployment.open_models(providers=["CPUExecutionProvider"], allowed_licences=list(LicenceClass)) as models:
         person = prepare_identity([PictureBytes(portrait_picture("grace_hopper").read_bytes(), "a")], models)
         facts = probe(plate)
@@ -93,8 +100,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         wanted = [Range(0, len(timeline))]
         [segment] = cut_segments(plate, facts, timeline, wanted, folder, before=CONTEXT[0], after=CONTEXT[1])
         settings = step_settings(NeuralSwapSettings(), 128)
+        restorer = Restoring("codeformer", None)
         networks = {
-            device.name: CardNetworks(device, models, "inswapper-128", None, batch, settings)
+            device.name: CardNetworks(device, models, "inswapper-128", None, batch, settings, restorer=restorer)
             for device, batch in ((Device(TWIN, threads=8), 8), (Device.card([ep.CUDA]), 16))
         }
         yield Stage(models, with_sources(person, RECIPE, models), facts, timeline, segment.path, networks)
@@ -111,7 +119,7 @@ def _apart(made: list[Rendered], told: list[Rendered]) -> tuple[int, float]:
     return most, float(sum((a != b).sum() for a, b in pairs) / sum(a.size for a, _ in pairs))
 
 
-@pytest.mark.parametrize("recipe", [RECIPE, MATCHED], ids=["plain", "colours"])
+@pytest.mark.parametrize("recipe", [RECIPE, MATCHED, RESTORED], ids=["plain", "colours", "restored"])
 def test_the_card_is_its_twin(stage: Stage, recipe: Recipe) -> None:
     card, twin = (stage.render(name, 0, LAST, recipe=recipe) for name in ("card", "twin"))
     errors = []

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.cuda import crop, lab, overlay, paste, planar, usable, yunet
+from farm.faces.cuda import crop, lab, mix, overlay, paste, planar, usable, yunet
 from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
@@ -98,6 +98,20 @@ class Kernels(Protocol):
         share: float,
     ) -> None:
         """`lab.recolour` of the plan's crops, in place."""
+        ...
+
+    def mix(
+        self,
+        given: Array,
+        made: Array,
+        reach: NDArray[np.int32],
+        packing: Packing,
+        unpacking: Packing,
+        *,
+        blend: float,
+        out: Array,
+    ) -> None:
+        """`mix.mix` of as many crops as `reach` tells of."""
         ...
 
     def paste(
@@ -197,6 +211,19 @@ class NumpyKernels:
         share: float,
     ) -> None:
         lab.recolour(given, made, packing, unpacking, masks, plan, phases, share=share)
+
+    def mix(
+        self,
+        given: Array,
+        made: Array,
+        reach: NDArray[np.int32],
+        packing: Packing,
+        unpacking: Packing,
+        *,
+        blend: float,
+        out: Array,
+    ) -> None:
+        mix.mix(given, made, reach, packing, unpacking, blend=blend, out=out)
 
     def paste(
         self,

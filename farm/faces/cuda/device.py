@@ -21,49 +21,14 @@ from farm.faces.cuda.crop import CropPlan, Packing
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import PastePlan
 from farm.faces.cuda.pinned import PinnedPool
+from farm.faces.cuda.staging import Staging, sleeping_event
 from farm.faces.cuda.surface import Floats, Surface
 from farm.faces.lab import SPACE
 from farm.media import nvdec
 
 _THREADS = 256
-_ALIGNED = 256
 _TAKEN = 4
 """Pictures of a decoder's small pool that are kept while their copies are on the way."""
-
-
-def _event() -> Any:
-    """An event on which threads wait asleep."""
-    return cupy().cuda.Event(block=True, disable_timing=True)
-
-
-class Staging:
-    """Small tables on their way to the card: pinned memory and device memory in turn, reused when the card is done."""
-
-    def __init__(self, stream: Any, *, size: int = 4 << 20, turns: int = 8) -> None:
-        cp = cupy()
-        self._stream = stream
-        self.size = size
-        self._turns: deque[tuple[Any, Any, Any]] = deque(
-            (cp.cuda.alloc_pinned_memory(size), cp.cuda.alloc(size), _event()) for _ in range(turns)
-        )
-
-    def put(self, *tables: NDArray[Any]) -> list[Any]:
-        """Device views of the tables; they hold until `turns` - 1 more calls were made and the card caught up."""
-        cp = cupy()
-        pinned, device, done = self._turns[0]
-        self._turns.rotate(-1)
-        done.synchronize()
-        views, offset = [], 0
-        for table in tables:
-            np.frombuffer(pinned, table.dtype, table.size, offset).reshape(table.shape)[...] = table
-            views.append(cp.ndarray(table.shape, table.dtype, device + offset))
-            offset += -(-table.nbytes // _ALIGNED) * _ALIGNED
-        device.copy_from_host_async(ctypes.c_void_p(pinned.ptr), offset, self._stream)
-        return views
-
-    def used(self) -> None:
-        """The work that reads the last `put` has been given to the stream."""
-        self._turns[-1][2].record(self._stream)
 
 
 class CudaKernels:
@@ -80,7 +45,7 @@ class CudaKernels:
         self._scratch: dict[tuple[Any, ...], Array] = {}
         self._most: dict[tuple[int, ...], int] = {}
         self._pinned = PinnedPool(self._cp.cuda.alloc_pinned_memory)
-        self._event = _event()
+        self._event = sleeping_event()
         self._events: deque[Any] = deque()
         self._taken: deque[tuple[Any, Any]] = deque()
 
@@ -153,7 +118,7 @@ class CudaKernels:
         if self._taken:
             # Copies of pictures go on FFmpeg's stream; the last one's event says that all are done.
             self.handle.wait_event(self._taken[-1][1])
-        event = _event()
+        event = sleeping_event()
         event.record(self.handle)
         return event
 
@@ -179,7 +144,7 @@ class CudaKernels:
         try:
             return self._events.pop()
         except IndexError:
-            return _event()
+            return sleeping_event()
 
     def wait(self) -> None:
         """Until the card has done all that was asked, asleep. Pictures that were taken are let go."""
@@ -307,6 +272,28 @@ class CudaKernels:
             (made, pictures, np.int32(small), np.int32(phases), self._table(unpacking.unpack), swapped[1], space),
             (moves, np.float32(share)),
         )
+
+    def mix(
+        self,
+        given: Array,
+        made: Array,
+        reach: NDArray[np.int32],
+        packing: Packing,
+        unpacking: Packing,
+        *,
+        blend: float,
+        out: Array,
+    ) -> None:
+        [reached] = self._staging.put(reach)
+        side, count = int(given.shape[2]), len(reach)
+        self._launch(
+            compiled("mix", "mix", (("GIVEN", type_name(given.dtype)), ("MADE", type_name(made.dtype))), False),
+            count * side**2,
+            (given, made, np.int32(count), np.int32(side), reached, self._table(packing.pack)),
+            (np.int32(packing.swapped), self._table(unpacking.unpack), np.int32(unpacking.swapped)),
+            (np.float32(blend), out),
+        )
+        self._staging.used()
 
     def paste(
         self,

@@ -5,23 +5,29 @@ from __future__ import annotations
 from farm.errors import FarmError
 from farm.faces.cuda.networks import Weights
 from farm.faces.cuda.surface import Surface
-from farm.faces.neural_settings import NeuralSwapSettings
-from farm.inference.spec import ModelSpec, is_int8
+from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings
+from farm.inference.spec import ModelSpec, Task, is_int8
 from farm.media.facts import PlateFacts
 from farm.media.planes import planar_format
 from farm.media.tonemap import tone_map_of
-from farm.recipe import MESH_WARP, SWAP, DetectorSpec, Recipe
+from farm.recipe import MESH_WARP, RESTORE, SWAP, DetectorSpec, ProcessorSpec, Recipe
 
 _DEPTHS = {"yuv420p": 8, "yuv420p10le": 10}
 
 
 def recipe_misfit(recipe: Recipe, models: Weights) -> str:
     """Why the recipe cannot be rendered on the card; "" where it can."""
-    if len(recipe.processors) != 1 or recipe.processors[0].kind != SWAP:
-        return "the card's path takes one swapper and nothing else"
+    swaps = [spec for spec in recipe.processors if spec.kind == SWAP]
+    restores = [spec for spec in recipe.processors if spec.kind == RESTORE]
+    if not recipe.processors or recipe.processors != (*swaps[:1], *restores[:1]):
+        return "the card's path takes one swapper, one restorer of faces behind it, and nothing else"
     if recipe.detector != DetectorSpec():
         return "the card's path looks with the bundled detector in its plain settings"
-    (spec,) = recipe.processors
+    misfits = [_swap_misfit(spec, models) for spec in swaps] + [_restore_misfit(spec, models) for spec in restores]
+    return next((why for why in misfits if why), "")
+
+
+def _swap_misfit(spec: ProcessorSpec, models: Weights) -> str:
     if spec.model == MESH_WARP:
         return ""
     settings = NeuralSwapSettings.model_validate(spec.settings)
@@ -30,6 +36,19 @@ def recipe_misfit(recipe: Recipe, models: Weights) -> str:
     if settings.weight != 0.5:
         return "the weight slider asks for an embedding of each face of the plate"
     return _network_misfit(models.catalogue.spec(spec.model))
+
+
+def _restore_misfit(spec: ProcessorSpec, models: Weights) -> str:
+    settings = RestoreSettings.model_validate(spec.settings)
+    if spec.on_frames:
+        return "whole frames are restored by the processor"
+    if is_int8(settings.precision):
+        return "networks in int8 are run by the processor"
+    model = models.catalogue.spec(spec.model)
+    pictures = [tensor for tensor in (*model.inputs, *model.outputs) if tensor.kind == "image"]
+    if model.task is not Task.RESTORER or [tensor.layout for tensor in pictures] != ["NCHW", "NCHW"]:
+        return f"{model.name} is no restorer that takes and gives pictures channel by channel"
+    return ""
 
 
 def _network_misfit(spec: ModelSpec) -> str:

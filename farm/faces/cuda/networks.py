@@ -13,6 +13,7 @@ import cv2
 from farm.errors import RecipeError
 from farm.faces.cuda.backend import Kernels, NumpyKernels
 from farm.faces.cuda.mesh_device import MeshDevice, mesh_device
+from farm.faces.cuda.restore import ROOM
 from farm.faces.cuda.swap import SwapSettings, SwapStep
 from farm.faces.network import DETECTOR, EMBEDDER, HANDS, LANDMARKER, PALMS
 from farm.faces.spans import CADENCE
@@ -27,6 +28,7 @@ from farm.inference.spec import ModelSpec
 TWIN, CARD = "twin", "card"
 """Back ends: NumPy on the processor, CUDA kernels on the card."""
 CHOSEN: Mapping[str, str] = {**GRAPHS, "cudnn_conv_algo_search": "HEURISTIC"}
+GRAPHLESS: Mapping[str, str] = {"cudnn_conv_algo_search": "HEURISTIC"}
 FUSED: Mapping[str, str] = {**CHOSEN, "fuse_conv_bias": "1"}
 """Options of the CUDA provider. cuDNN's own choice made the swappers 4 to 10 % faster than trying every algorithm did,
 and fusing the bias made the landmarks' hundred small convolutions a third faster, for ten seconds more to open them."""
@@ -75,6 +77,14 @@ class Opened:
 
     buckets: Buckets
     spec: ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """A recipe's restorer: its model, and which of its files."""
+
+    model: str
+    precision: str | None
 
 
 class Stage:
@@ -187,11 +197,12 @@ class Sight:
 
 
 class CardNetworks:
-    """Everything that one swapper's recipe runs, for batches of `batch` frames, stage by stage.
+    """Everything that a recipe of one swapper, one restorer, or both runs, for batches of `batch` frames, by stage.
 
-    swapper: its model; None for mesh-warp, which is kernels and no network, and takes neither precision nor settings.
-    sight: the eyes, which stay open when this is closed; None opens some of its own. Raises OutOfMemoryError where the
-    device is full, RecipeError where a network cannot be run there; then nothing stays open but `sight`.
+    swapper: its model; None for mesh-warp, which is kernels and no network, and takes neither precision nor settings,
+    and where there is none. restorer: behind it, or alone. sight: the eyes, which stay open when this is closed; None
+    opens some of its own. Raises OutOfMemoryError where the device is full, RecipeError where a network cannot be run
+    there; then nothing stays open but `sight`.
     """
 
     def __init__(
@@ -203,6 +214,7 @@ class CardNetworks:
         batch: int,
         settings: SwapSettings | None,
         *,
+        restorer: Restoring | None = None,
         sight: Sight | None = None,
     ) -> None:
         self.batch = batch
@@ -218,6 +230,13 @@ class CardNetworks:
                 self._swapper = self.hand.network(
                     swapper, (batch, max(1, batch // 4)), max(batch, needed), precision=precision
                 )
+            self._restorer: Opened | None = None
+            if restorer is not None:
+                # A run is one crop's milliseconds of large kernels: recording it would bring nothing.
+                self._restorer = self.hand.network(
+                    restorer.model, (1,), ROOM, precision=restorer.precision, tuning=GRAPHLESS
+                )
+            if self.hand.open:
                 ready(self.hand.open)
         except BaseException:
             self.close()
@@ -237,9 +256,16 @@ class CardNetworks:
         return self._swapper
 
     @property
+    def restorer(self) -> Opened:
+        """The recipe's; RecipeError where it has none."""
+        if self._restorer is None:
+            raise RecipeError("The recipe has no restorer.", where="the card's path", do="Report it.")
+        return self._restorer
+
+    @property
     def provider(self) -> str:
         """What runs the networks."""
-        return (self._swapper or self.eyes[0].detector).buckets.provider
+        return (self._swapper or self._restorer or self.eyes[0].detector).buckets.provider
 
     def fill(self) -> dict[str, float]:
         """Share of the samples computed that was asked for, by network, since the networks were opened."""

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from farm.faces.cuda.analyst import CardAnalyst, CardBatch
 from farm.faces.cuda.backend import Kernels
+from farm.faces.cuda.crop_step import Faces, Laid
 from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import weights
 from farm.faces.cuda.surface import Surface
-from farm.faces.cuda.swap import Faces, Laid, SwapSettings, SwapStep
+from farm.faces.cuda.swap import SwapSettings, SwapStep
 from farm.faces.geometry import Affine, apply, compose, five_points, invert
 from farm.faces.hands import Hand
 from farm.faces.identity import PreparedIdentity
@@ -138,9 +139,7 @@ class CardPainter:
         target = target_of(planned.face.track, list(planned.hands), planned.face.rest)
         if planned.identity is None:
             return Outcome.NOT_MAPPED, None
-        five = five_points(target.points)
-        shapeless = not np.isfinite(five).all() or float(np.ptp(five, axis=0).max()) < 1
-        if target.size < self._settings.smallest or shapeless:
+        if target.size < self._settings.smallest or shapeless(target):
             return Outcome.TOO_SMALL, None
         clear = clear_enough(target.sharpness, self._settings.min_sharpness)
         if clear <= 0:
@@ -181,7 +180,7 @@ class CardPainter:
             reports = done.reports[job.place]
             reports[job.row] = reports[job.row].model_copy(update={"outcome": outcome, "redone": redone})
         if self._matte:
-            done.masks.update(self._mattes(laid, usable))
+            done.masks.update(mattes(laid, usable, self._surface))
 
     def _by_hand(self, batch: CardBatch, job: _Job, kernels: Kernels) -> tuple[Outcome, bool]:
         """A face whose picture could not be used, on the processor: there it is tried in full precision.
@@ -196,21 +195,6 @@ class CardPainter:
         kernels.upload(picture, batch.array[job.place : job.place + 1])
         return outcome, patch is not None
 
-    def _mattes(self, laid: Laid, usable: NDArray[np.bool_]) -> dict[int, NDArray[np.uint8]]:
-        found: dict[int, NDArray[np.uint8]] = {}
-        number = 0
-        for plan, masks in laid.plans:
-            for index in range(len(plan)):
-                if usable[number]:
-                    place = int(plan.frame_of[index])
-                    whole = found.setdefault(place, np.zeros((self._surface.height, self._surface.width), np.uint8))
-                    (left, top, right, bottom), weight = weights(plan, index, masks)
-                    # Any change at all counts as 1, so that 0 means untouched.
-                    level = np.where(weight > 0, np.maximum(1, np.round(weight * 255)), 0).astype(np.uint8)
-                    whole[top:bottom, left:right] = np.maximum(whole[top:bottom, left:right], level)
-                number += 1
-        return found
-
     def _source(self, job: _Job) -> Floats:
         if job.name not in self._sources:
             key = source_key(self._spec, self._settings.precision)
@@ -220,6 +204,29 @@ class CardPainter:
                 kept = prepared_source(job.identity, swapper, self._spec, self._models, key)
             self._sources[job.name] = np.asarray(kept, np.float32).reshape(1, -1)
         return self._sources[job.name]
+
+
+def shapeless(target: Target) -> bool:
+    """Whether the face's points are no face's, as `neural_align.aligned` judges them."""
+    five = five_points(target.points)
+    return not np.isfinite(five).all() or float(np.ptp(five, axis=0).max()) < 1
+
+
+def mattes(laid: Laid, usable: NDArray[np.bool_], surface: Surface) -> dict[int, NDArray[np.uint8]]:
+    """By place in the batch, where usable faces were laid: uint8[h, w], 0 for untouched."""
+    found: dict[int, NDArray[np.uint8]] = {}
+    number = 0
+    for plan, masks in laid.plans:
+        for index in range(len(plan)):
+            if usable[number]:
+                place = int(plan.frame_of[index])
+                whole = found.setdefault(place, np.zeros((surface.height, surface.width), np.uint8))
+                (left, top, right, bottom), weight = weights(plan, index, masks)
+                # Any change at all counts as 1, so that 0 means untouched.
+                level = np.where(weight > 0, np.maximum(1, np.round(weight * 255)), 0).astype(np.uint8)
+                whole[top:bottom, left:right] = np.maximum(whole[top:bottom, left:right], level)
+            number += 1
+    return found
 
 
 def step_settings(settings: NeuralSwapSettings, side: int) -> SwapSettings:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.errors import RecipeError
 from farm.faces.cuda.analyst import CardAnalyst, CardBatch, head_of
 from farm.faces.cuda.backend import Array, Kernels
 from farm.faces.cuda.mesh_painter import MeshPainter
@@ -26,11 +27,12 @@ from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.painter import CardPainter, Painted, Planned
 from farm.faces.cuda.rates import Rates
+from farm.faces.cuda.restore_painter import Painter, RestorePainter
 from farm.faces.cuda.surface import Surface
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mapping import Mapping
 from farm.faces.meshwarp import SwapSettings
-from farm.faces.neural_settings import NeuralSwapSettings
+from farm.faces.neural_settings import NeuralSwapSettings, RestoreSettings
 from farm.faces.pipeline import Rendered
 from farm.faces.processors import sight_of
 from farm.faces.report import FrameReport
@@ -42,7 +44,7 @@ from farm.faces.views import FrameView
 from farm.inference.session import Models
 from farm.media.facts import PlateFacts
 from farm.media.frame import CardFrame, Frame
-from farm.recipe import MESH_WARP, Recipe
+from farm.recipe import MESH_WARP, RESTORE, SWAP, Recipe
 
 CONTEXT = (BEFORE + CADENCE - 1, AFTER + CADENCE - 1)
 """Frames needed before and after each frame: the window, and the frames on whose lines its ends lie."""
@@ -73,7 +75,7 @@ class _Pending:
 
 
 class CardPipeline:
-    """Renders frames by a recipe of one swapper; `farm.faces.cuda.fit` says which recipes and plates fit.
+    """Renders frames by a recipe of one swapper, one restorer, or both; `farm.faces.cuda.fit` says which fit.
 
     Parameters
     ----------
@@ -297,13 +299,6 @@ class CardPipeline:
         kernels.upload(picture, batch.array[place : place + 1])
 
 
-class _Painter(Protocol):
-    """A swapper and the label, in two steps: see `CardPainter`."""
-
-    def begin(self, batch: CardBatch, planned: Sequence[Sequence[Planned]]) -> Any: ...
-    def finish(self, begun: Any, kernels: Kernels) -> Painted: ...
-
-
 def _painter(
     recipe: Recipe,
     networks: CardNetworks,
@@ -312,13 +307,25 @@ def _painter(
     analyst: CardAnalyst,
     overlay: Overlay | None,
     matte: bool,
-) -> _Painter:
-    (spec,) = recipe.processors
-    if spec.model == MESH_WARP:
-        painted = SwapSettings.model_validate(spec.settings)
-        return MeshPainter(networks, surface, painted, analyst, overlay, matte=matte)
-    settings = NeuralSwapSettings.model_validate(spec.settings)
-    return CardPainter(networks, surface, models, spec.model, settings, analyst, overlay, matte=matte)
+) -> Painter:
+    """The recipe's swapper, its restorer, or both; whichever is last lays the label."""
+    swaps = [spec for spec in recipe.processors if spec.kind == SWAP]
+    restores = [spec for spec in recipe.processors if spec.kind == RESTORE]
+    last: Painter | None = None
+    for spec in swaps:
+        laid = None if restores else overlay
+        if spec.model == MESH_WARP:
+            painted = SwapSettings.model_validate(spec.settings)
+            last = MeshPainter(networks, surface, painted, analyst, laid, matte=matte)
+        else:
+            settings = NeuralSwapSettings.model_validate(spec.settings)
+            last = CardPainter(networks, surface, models, spec.model, settings, analyst, laid, matte=matte)
+    for spec in restores:
+        asked = RestoreSettings.model_validate(spec.settings)
+        last = RestorePainter(last, networks, surface, models, spec.model, asked, analyst, overlay, matte=matte)
+    if last is None:
+        raise RecipeError("The recipe changes no face.", where=f"recipe {recipe.name}", do="Render it in memory.")
+    return last
 
 
 def _abandon(futures: Iterable[Future[Any]]) -> None:

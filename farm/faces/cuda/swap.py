@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from farm.errors import RecipeError
-from farm.faces.cuda.backend import Array, Kernels, Later
-from farm.faces.cuda.crop import Packing, crop_plan
-from farm.faces.cuda.paste import PastePlan, paste_plan
-from farm.faces.cuda.places import similarities
-from farm.faces.cuda.surface import Floats, Surface
+from farm.faces.cuda.backend import Array, Kernels
+from farm.faces.cuda.crop import Packing
+from farm.faces.cuda.crop_step import CropStep, Ends, Faces, Percent
+from farm.faces.cuda.paste import PastePlan
+from farm.faces.cuda.surface import Surface
 from farm.faces.cuda.yunet import MOST
-from farm.faces.neural_masks import box_mask
 from farm.inference.buckets import Buckets
 from farm.inference.spec import ModelSpec
-from farm.inference.templates import template
-
-Percent = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,55 +28,8 @@ class SwapSettings:
     padding: Percent = (0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Faces:
-    """What is to be swapped in a batch, n faces.
-
-    frame_of: int32[n], rising. five: (n, 5, 2). source: float32[n, k]. strength: float32[n], 0..1. special: bool[n],
-    whose mask is more than the box.
-    """
-
-    frame_of: NDArray[np.int32]
-    five: NDArray[np.float64]
-    source: Floats
-    strength: Floats
-    special: NDArray[np.bool_]
-
-    @classmethod
-    def plain(cls, frame_of: NDArray[np.int32], five: NDArray[np.float64], source: Floats) -> Faces:
-        """All of them in full strength, under the box mask alone."""
-        return cls(frame_of, five, source, np.ones(len(frame_of), np.float32), np.zeros(len(frame_of), bool))
-
-    def __len__(self) -> int:
-        return len(self.frame_of)
-
-    def part(self, first: int, last: int) -> Faces:
-        some = np.s_[first:last]
-        return Faces(self.frame_of[some], self.five[some], self.source[some], self.strength[some], self.special[some])
-
-
-Cover = Callable[[int, NDArray[np.float64], Callable[[], Floats]], Floats]
-"""The mask (side, side) of a special face: its number among all given, the map from its crop to the frame (2, 3), and
-what gives the crop itself, RGB 0..1 (side, side, 3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """What is being laid where: plans with their masks, and the tables that say how it went."""
-
-    plans: tuple[tuple[PastePlan, Floats], ...]
-    tables: tuple[Later, ...]
-
-    def usable(self) -> NDArray[np.bool_]:
-        """bool[n], whether the network's picture could be used; waits until all is laid. To be called once."""
-        return np.concatenate([np.zeros(0, bool), *(table() > 0 for table in self.tables)])
-
-
-class SwapStep:
-    """One swapper over frames of one surface. All faces of a frame are cut out before the first is laid back.
-
-    `network` needs room for the pictures of one frame: at least `pictures_needed`.
-    """
+class SwapStep(CropStep):
+    """One swapper. `network` needs room for the pictures of one frame: at least `pictures_needed`."""
 
     def __init__(
         self,
@@ -95,27 +40,19 @@ class SwapStep:
         settings: SwapSettings | None = None,
     ) -> None:
         settings = settings or SwapSettings()
-        self._kernels, self._surface, self._network = kernels, surface, network
         target, output = spec.input("target"), next(t for t in spec.outputs if t.kind == "image")
-        self._side = settings.side or target.size
-        self._phases, rest = divmod(self._side, target.size)
-        if rest or target.layout != "NCHW" or output.layout != "NCHW":
-            raise RecipeError(
-                f"It cannot make crops of {self._side} px on the card.",
-                where=f"model {spec.name}",
-                do=f"Use a multiple of {target.size}, or the CPU path.",
-            )
+        super().__init__(
+            kernels,
+            surface,
+            network,
+            Ends(target, output, target.in_graph, output.in_graph),
+            f"model {spec.name}",
+            side=settings.side or target.size,
+            blur=settings.blur,
+            padding=settings.padding,
+        )
+        self._told = network.arrays[spec.input("source").in_graph]
         self._colour = settings.colour
-        self._packing, self._unpacking = Packing.of(target), Packing.of(output)
-        self._template = template(target.template, self._side)
-        self._names = (target.in_graph, spec.input("source").in_graph, output.in_graph)
-        self._given, self._told, self._made = (network.arrays[name] for name in self._names)
-        self._capacity = network.capacity // self._phases**2
-        self._table = kernels.empty((self._capacity,), np.float32)
-        self._box = box_mask(self._side, blur=settings.blur, padding=settings.padding)
-        self._masks = kernels.empty(self._box.shape, np.float32)
-        kernels.upload(self._box, self._masks)
-        self._many: Array | None = None
 
     @staticmethod
     def pictures_needed(spec: ModelSpec, settings: SwapSettings) -> int:
@@ -123,49 +60,8 @@ class SwapStep:
         side = spec.input("target").size
         return MOST * ((settings.side or side) // side) ** 2
 
-    @property
-    def side(self) -> int:
-        return self._side
-
-    def lay(self, frames: Array, faces: Faces, cover: Cover | None = None) -> Laid:
-        """Swap in place; on a card the work is only asked for when this returns, but for masks of special faces.
-
-        cover: makes those; needed where `faces` has any.
-        """
-        plans: list[tuple[PastePlan, Floats]] = []
-        tables: list[Later] = []
-        for start, stop in self._groups(faces):
-            part = faces.part(start, stop)
-            masks, mask_of = self._box, np.zeros(len(part), np.int32)
-            to_frame = self._crop(frames, part)
-            if cover is not None and part.special.any():
-                masks, mask_of = self._covered(part, start, to_frame, cover)
-            plan = paste_plan(
-                self._surface, part.frame_of, to_frame, self._side, mask_of=mask_of, strength=part.strength
-            )
-            tables.append(self._swap(frames, part, plan, self._on_device(masks)))
-            plans.append((plan, masks))
-        return Laid(tuple(plans), tuple(tables))
-
-    def _groups(self, faces: Faces) -> list[tuple[int, int]]:
-        groups, start = [], 0
-        while start < len(faces):
-            stop = _whole_frames(faces.frame_of, start, self._capacity)
-            groups.append((start, stop))
-            start = stop
-        return groups
-
-    def _crop(self, frames: Array, faces: Faces) -> NDArray[np.float64]:
-        """Cut all faces out; the maps from crop to frame (n, 2, 3)."""
-        to_frame = similarities(self._template, faces.five)
-        plan = crop_plan(faces.frame_of, to_frame)
-        self._kernels.crop(
-            frames, self._surface, plan, self._packing, self._given, side=self._side, phases=self._phases
-        )
-        return to_frame
-
-    def _swap(self, frames: Array, faces: Faces, plan: PastePlan, masks: Array) -> Later:
-        """Run the network, match the colours and paste; what is usable (n,), there when all of it is done."""
+    def _run(self, faces: Faces, plan: PastePlan, masks: Array) -> tuple[Array, Packing]:
+        """Run the network and match the colours."""
         boost, count = self._phases**2, len(faces)
         self._kernels.upload(np.repeat(faces.source, boost, axis=0).astype(self._told.dtype), self._told)
         self._network.run(count * boost)
@@ -181,43 +77,4 @@ class SwapStep:
                 self._phases,
                 share=self._colour,
             )
-        self._kernels.paste(
-            frames, self._surface, plan, self._made, self._unpacking, masks, self._table, phases=self._phases
-        )
-        return self._kernels.later(self._table[:count])
-
-    def _covered(
-        self, faces: Faces, first: int, to_frame: NDArray[np.float64], cover: Cover
-    ) -> tuple[Floats, NDArray[np.int32]]:
-        """The box mask and those of special faces (k, side, side), and which counts for which face."""
-        masks, mask_of = [self._box[0]], np.zeros(len(faces), np.int32)
-        for place in np.flatnonzero(faces.special):
-            mask_of[place] = len(masks)
-            masks.append(cover(first + int(place), to_frame[place], partial(self._seen, int(place))))
-        return np.stack(masks), mask_of
-
-    def _seen(self, place: int) -> Floats:
-        """One crop as RGB 0..1 (side, side, 3), as the network is given it."""
-        boost = self._phases**2
-        given = self._kernels.download(self._given[place * boost : (place + 1) * boost]).astype(np.float32)
-        small = self._side // self._phases
-        split = given.reshape(self._phases, self._phases, 3, small, small).transpose(3, 0, 4, 1, 2)
-        values = split.reshape(self._side, self._side, 3)
-        rgb = (values - self._packing.pack[3:]) / self._packing.pack[:3]
-        return np.ascontiguousarray(rgb[..., ::-1] if self._packing.swapped else rgb, np.float32)
-
-    def _on_device(self, masks: Floats) -> Array:
-        if len(masks) == 1:
-            return self._masks
-        if self._many is None:
-            self._many = self._kernels.empty((self._capacity + 1, self._side, self._side), np.float32)
-        self._kernels.upload(masks, self._many)
-        return self._many
-
-
-def _whole_frames(frame_of: NDArray[np.int32], start: int, capacity: int) -> int:
-    """The end of the longest run from `start` with at most `capacity` faces that splits no frame."""
-    stop = min(len(frame_of), start + capacity)
-    while stop < len(frame_of) and stop > start and frame_of[stop] == frame_of[stop - 1]:
-        stop -= 1
-    return stop
+        return self._made, self._unpacking

@@ -12,12 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from farm.faces.cuda.backend import NumpyKernels
+from farm.faces.cuda.crop_step import Faces
 from farm.faces.cuda.look import Looker
 from farm.faces.cuda.paste import coverage, paste_plan
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.seen import Found
 from farm.faces.cuda.surface import Surface
-from farm.faces.cuda.swap import Faces, SwapSettings, SwapStep
+from farm.faces.cuda.swap import SwapSettings, SwapStep
 from farm.faces.detect import Detector
 from farm.faces.geometry import five_points
 from farm.faces.landmarks import Landmarker

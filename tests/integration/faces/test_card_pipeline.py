@@ -16,14 +16,13 @@ from farm.faces.cuda.analyst import CardAnalyst, CardBatch, head_of
 from farm.faces.cuda.fit import plate_misfit, recipe_misfit, surface_of
 from farm.faces.cuda.networks import TWIN, CardNetworks, Device
 from farm.faces.cuda.overlay import Overlay
-from farm.faces.cuda.painter import step_settings
 from farm.faces.cuda.pipeline import CardPipeline
 from farm.faces.hands import Hand, palm_crop
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mapping import Mapping, MappingMode, MappingRequest, resolve
 from farm.faces.neural_identity import with_sources
-from farm.faces.neural_settings import NeuralSwapSettings
 from farm.faces.pipeline import FacePipeline, Rendered
+from farm.faces.report import Outcome
 from farm.faces.views import Analyst
 from farm.inference.session import Models
 from farm.inference.spec import LicenceClass
@@ -31,12 +30,20 @@ from farm.media.colour import upright_preview
 from farm.media.frame import Frame
 from farm.provenance.label import Label
 from farm.recipe import MESH_WARP, ProcessorSpec, Recipe, preset
+from farm.worker.card_slot import networks_asked
 from tests.integration.faces.conftest import Plate
 from tests.stand_ins import stand_in_catalogue
 
 NEW, OLD = "grace_hopper", "astronaut"
 LAST = 5
-LEAST_DB = {"plain": 38.0, "colours": 38.0, "boost-and-masks": 38.0, "mesh-warp": 34.0}
+LEAST_DB = {
+    "plain": 38.0,
+    "boost-and-masks": 38.0,
+    "mesh-warp": 34.0,
+    "restored": 38.0,
+    "warped-and-restored": 34.0,
+    "restored-alone": 38.0,
+}
 """Crops are sampled by another rule than OpenCV's, points are found on the plate instead of on a preview, and lines
 between frames are drawn between first looks instead of second ones: points lie .1 to .5 pixels apart, which shows most
 where a sharp face is laid onto all of them (33 to 42 dB, frame by frame)."""
@@ -45,7 +52,9 @@ where a sharp face is laid onto all of them (33 to 42 dB, frame by frame)."""
 @pytest.fixture(scope="module")
 def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     folder = tmp_path_factory.mktemp("catalogue")
-    deployment = stand_in_catalogue(folder / "models", folder / "home", ["inswapper-128", "simswap-256", "xseg-1"])
+    deployment = stand_in_catalogue(
+        folder / "models", folder / "home", ["inswapper-128", "simswap-256", "xseg-1", "codeformer", "gpen-bfr-256"]
+    )
     with deployment.open_models(providers=["CPUExecutionProvider"], allowed_licences=list(LicenceClass)) as opened:
         yield opened
 
@@ -57,23 +66,22 @@ def mapping(plate: Plate, people: dict[str, PreparedIdentity], stand_ins: Models
     return resolve(MappingRequest(mode=MappingMode.REFERENCE, references={OLD: NEW}), build_cast(seen), people)
 
 
-def asked(model: str, **settings: object) -> Recipe:
-    return Recipe(name="a-test", processors=(ProcessorSpec(kind="swap", model=model, settings=settings),))
+def asked(model: str, *others: ProcessorSpec, **settings: object) -> Recipe:
+    return Recipe(name="a-test", processors=(ProcessorSpec(kind="swap", model=model, settings=settings), *others))
+
+
+def restoring(model: str, **settings: object) -> ProcessorSpec:
+    return ProcessorSpec(kind="restore", model=model, settings=settings)
 
 
 class Stage:
     def __init__(self, plate: Plate, mapping: Mapping, person: PreparedIdentity, models: Models, name: str) -> None:
-        recipe = RECIPES[name]
+        recipe, self.name = RECIPES[name], name
         self.plate, self.mapping, self.models, self.recipe = plate, mapping, models, recipe
         self.least_db = LEAST_DB[name]
         self.identities = {NEW: with_sources(person, recipe, models)}
-        (spec,) = recipe.processors
-        if spec.model == MESH_WARP:
-            self.networks = CardNetworks(Device(TWIN), models, None, None, 8, None)
-        else:
-            settings = NeuralSwapSettings.model_validate(spec.settings)
-            side = models.catalogue.spec(spec.model).input("target").size
-            self.networks = CardNetworks(Device(TWIN), models, spec.model, None, 8, step_settings(settings, side))
+        model, precision, settings, restorer = networks_asked(recipe, models)
+        self.networks = CardNetworks(Device(TWIN), models, model, precision, 8, settings, restorer=restorer)
         self.label = Label(plate.facts.video)
 
     def given(self, pipeline: CardPipeline | FacePipeline, first: int, last: int) -> list[Rendered]:
@@ -99,7 +107,6 @@ class Stage:
 
 RECIPES = {
     "plain": asked("inswapper-128"),
-    "colours": asked("inswapper-128", colour=1.0),
     "boost-and-masks": asked(
         "inswapper-128",
         boost=2,
@@ -108,6 +115,11 @@ RECIPES = {
         mask={"areas": ["face"], "occluders": ["xseg-1"], "padding": [5, 0, 0, 0]},
     ),
     "mesh-warp": preset("swap"),
+    "restored": asked("inswapper-128", restoring("codeformer", fidelity=0.4, blend=0.7)),
+    "warped-and-restored": asked(MESH_WARP, restoring("gpen-bfr-256", blend=0.3)),
+    "restored-alone": Recipe(
+        name="a-test", processors=(restoring("gpen-bfr-256", blend=0.5, mask={"padding": [0, 5, 0, 0]}),)
+    ),
 }
 
 
@@ -142,7 +154,7 @@ def test_it_is_the_pipeline_in_memory_within_the_tolerance_and_bit_for_bit_outsi
         assert mine_faces == told_faces
         for a, b in zip(mine.report.faces, told.report.faces, strict=True):
             assert np.abs(np.subtract(a.box, b.box)).max() < 3
-        swapped += mine.report.swapped
+        swapped += sum(face.outcome in (Outcome.SWAPPED, Outcome.RESTORED) for face in mine.report.faces)
         assert mine.mask is not None
         assert told.mask is not None
         either = (mine.mask > 0) | (told.mask > 0)
@@ -152,15 +164,16 @@ def test_it_is_the_pipeline_in_memory_within_the_tolerance_and_bit_for_bit_outsi
             errors.append((a.astype(float) - b)[~left].ravel())
         inside = (mine.mask > 8) & (told.mask > 8)
         assert inside.sum() > 0.9 * ((mine.mask > 8) | (told.mask > 8)).sum() > 500
-    assert swapped == LAST
+    # Alone a restorer suits both people, whoever is mapped.
+    assert swapped == LAST * (2 if stage.name == "restored-alone" else 1)
     error = np.concatenate(errors)
     psnr = 10 * np.log10(255**2 / np.mean(error**2))
     assert psnr > stage.least_db
 
 
 def test_one_chunk_and_many_are_the_same_frames(stage: Stage) -> None:
-    if stage.recipe in (RECIPES["plain"], RECIPES["colours"]):
-        pytest.skip("the next recipe asks for more")
+    if stage.name not in ("boost-and-masks", "mesh-warp", "restored"):
+        pytest.skip("another recipe asks for more")
     whole = stage.card(0, LAST)
     parts = [*stage.card(0, 2), *stage.card(2, LAST)]
     assert [one.report for one in parts] == [one.report for one in whole]
@@ -169,6 +182,21 @@ def test_one_chunk_and_many_are_the_same_frames(stage: Stage) -> None:
             # With other neighbours in its batch a network's answer can differ in its last bits.
             assert np.abs(a.astype(int) - b.astype(int)).max() <= 1
             assert np.mean(a != b) < 1e-3
+
+
+def test_what_a_restorer_could_not_do_is_tried_by_the_processor(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    if stage.name != "restored-alone":
+        pytest.skip("once is enough")
+    told = stage.card(0, 1)[0]
+    buckets = stage.networks.restorer.buckets
+    monkeypatch.setattr(buckets, "run", lambda count: buckets.arrays["output"].fill(np.nan))
+    made = stage.card(0, 1)[0]
+    assert [(face.outcome, face.redone) for face in made.report.faces] == [(Outcome.RESTORED, True)] * 2
+    assert [(face.outcome, face.redone) for face in told.report.faces] == [(Outcome.RESTORED, False)] * 2
+    apart = np.abs(made.frame.planes[0].astype(float) - told.frame.planes[0])
+    assert np.sqrt(np.mean(apart**2)) < 3
+    original = next(iter(stage.plate.frames(0, 1))).planes[0]
+    assert np.mean(made.frame.planes[0] != original) > 0.01
 
 
 class _Frames:
@@ -191,8 +219,8 @@ class _Frames:
 
 
 def test_what_breaks_a_stage_reaches_the_caller_and_leaving_early_ends_them_all(stage: Stage) -> None:
-    if stage.recipe.processors[0].settings:
-        pytest.skip("the other recipe asks for more")
+    if stage.name not in ("plain", "mesh-warp"):
+        pytest.skip("the other recipes ask for no more")
     surface = surface_of(stage.plate.facts)
     pipeline = CardPipeline(
         stage.recipe, stage.mapping, stage.identities, stage.models, stage.plate.facts, stage.networks, surface
@@ -210,8 +238,8 @@ def test_what_breaks_a_stage_reaches_the_caller_and_leaving_early_ends_them_all(
 
 
 def test_a_hand_is_followed_in_its_square_as_the_processor_would_see_it(stage: Stage) -> None:
-    if stage.recipe.processors[0].settings:
-        pytest.skip("the other recipe asks for more")
+    if stage.name not in ("plain", "mesh-warp"):
+        pytest.skip("the other recipes ask for no more")
     facts, networks = stage.plate.facts, stage.networks
     surface = surface_of(facts)
     frame = next(iter(stage.plate.frames(0, 1)))
@@ -238,7 +266,12 @@ def test_a_hand_is_followed_in_its_square_as_the_processor_would_see_it(stage: S
 
 def test_what_does_not_fit_says_why(plate: Plate, stand_ins: Models) -> None:
     assert recipe_misfit(preset("swap"), stand_ins) == ""
-    assert "nothing else" in recipe_misfit(preset("swap-inswapper+gfpgan"), stand_ins)
+    assert recipe_misfit(preset("swap-inswapper+gfpgan"), stand_ins) == ""
+    assert recipe_misfit(preset("restore-codeformer"), stand_ins) == ""
+    assert "nothing else" in recipe_misfit(preset("upscale-span"), stand_ins)
+    assert "whole frames" in recipe_misfit(preset("restore-frame"), stand_ins)
+    assert "no restorer" in recipe_misfit(asked(MESH_WARP, restoring("span-x2")), stand_ins)
+    assert "int8" in recipe_misfit(asked(MESH_WARP, restoring("codeformer", precision="int8")), stand_ins)
     assert "weight slider" in recipe_misfit(asked("inswapper-128", weight=0.7), stand_ins)
     assert recipe_misfit(asked("inswapper-128", colour=0.5), stand_ins) == ""
     assert "one vector" in recipe_misfit(asked("uniface-256"), stand_ins)

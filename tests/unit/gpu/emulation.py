@@ -121,6 +121,7 @@ _FUNCTIONS = {
     "lab_recolour": "in_lab::lab_recolour",
     "overlay_luma": "in_overlay::overlay_luma",
     "overlay_chroma": "in_overlay::overlay_chroma",
+    "mix": "in_mix::mix",
     "planar": "in_planar::planar",
     "yunet_cells": "in_yunet::yunet_cells",
     "yunet_faces": "in_yunet::yunet_faces",

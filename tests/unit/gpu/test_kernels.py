@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from farm.faces.cuda import crop, lab, overlay, paste, planar, usable, yunet
+from farm.faces.cuda import crop, lab, mix, overlay, paste, planar, usable, yunet
 from farm.faces.cuda.crop import Packing, crop_plan
 from farm.faces.lab import SPACE
 from farm.faces.neural_boost import to_phases
@@ -150,6 +150,21 @@ def test_recolour(emulated: tuple[Emulated, int], phases: int, tensor: crop.Tens
     half = phases**2
     assert np.abs(made[:half] - before[:half]).max() > 0.05
     np.testing.assert_array_equal(made[half:], before[half:])
+
+
+@pytest.mark.parametrize("tensor", [PLAIN, BGR], ids=["plain", "bgr"])
+def test_mix(emulated: tuple[Emulated, int], tensor: crop.Tensor) -> None:
+    kernels, _ = emulated
+    packing, plain = Packing.of(tensor), Packing.of(PLAIN)
+    given, made = np.random.default_rng(12).random((2, 2, 3, 16, 16)).astype(np.float32) * 1.2 - 0.1
+    reach = np.array([0, 2], np.int32)
+    told, out = np.zeros((2, 2, 3, 16, 16), np.float32)
+    mix.mix(given, made, reach, plain, packing, blend=0.8, out=told)
+    kernels.launch(
+        "mix", 2 * 16 * 16, given, made, 2, 16, reach, plain.pack, plain.swapped, packing.unpack, packing.swapped,
+        0.8, out,
+    )  # fmt: skip
+    np.testing.assert_allclose(out, told, atol=1e-6)
 
 
 def test_yunet(emulated: tuple[Emulated, int]) -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from farm.faces import geometry
-from farm.faces.cuda import crop, lab, paste, planar, usable
+from farm.faces.cuda import crop, lab, mix, paste, planar, usable
 from farm.faces.cuda.crop import Letterbox, Packing, crop_plan
+from farm.faces.cuda.crop_step import _whole_frames
 from farm.faces.cuda.places import first_crops, next_crops, similarities
-from farm.faces.cuda.swap import _whole_frames
 from farm.faces.detect import Detection
 from farm.faces.lab import matched, to_lab, to_rgb
 from farm.faces.landmarks import crop_for
@@ -163,6 +163,21 @@ def test_colours_are_matched_as_the_processor_matches_them(
         np.testing.assert_allclose(mine[..., :: -1 if packing.swapped else 1], told, atol=1e-5)
         moved = np.abs(told - made[face]).max()
         assert moved == 0 if strength < 0.5 else moved > 0.05
+
+
+def test_a_restored_crop_is_mixed_in_and_averaged_where_it_will_shrink() -> None:
+    given, made = np.random.default_rng(3).random((2, 1, 16, 16, 3)).astype(np.float32)
+    packing, out = Packing.of(BGR), np.zeros((1, 3, 16, 16), np.float32)
+    tensors = [to_tensor(picture, BGR) for picture in (given, made)]
+    mix.mix(*tensors, np.zeros(1, np.int32), packing, packing, blend=0.3, out=out)
+    told = given[0] + (made[0] - given[0]) * np.float32(0.3)
+    np.testing.assert_allclose(out[0].transpose(1, 2, 0), told, atol=1e-6)
+    mix.mix(*tensors, np.ones(1, np.int32), packing, packing, blend=0.3, out=out)
+    told = cv2.blur(told, (3, 3), borderType=cv2.BORDER_REPLICATE)
+    np.testing.assert_allclose(out[0].transpose(1, 2, 0), told, atol=1e-6)
+    turned = np.array([[0.6, -0.8, 3], [0.8, 0.6, 5]], np.float32)
+    affine = np.stack([(turned * scale).ravel() for scale in (0.5, 1.6, 2.2, 4.1)])
+    assert mix.reaches(affine).tolist() == [0, 0, 1, 2]
 
 
 def test_faces_of_one_frame_are_laid_one_after_the_other() -> None:

@@ -143,7 +143,15 @@ def test_eyes_stay_open_from_recipe_to_recipe_and_are_opened_anew_for_another_ba
 
     class _Swapper(_Networks):
         def __init__(
-            self, device: Device, models: Any, model: str, precision: Any, batch: int, *_: Any, sight: Any
+            self,
+            device: Device,
+            models: Any,
+            model: str,
+            precision: Any,
+            batch: int,
+            *_: Any,
+            sight: Any,
+            restorer: Any,
         ) -> None:
             super().__init__(batch)
             self.sight = sight
@@ -199,7 +207,7 @@ def test_memory_that_runs_out_with_the_smallest_batch_takes_a_slot_where_there_a
     ("recipe", "facts", "missing", "why"),
     [
         (RECIPE, _facts(), "this slot has no NVIDIA card", "no NVIDIA card"),
-        (preset("swap-inswapper+gfpgan"), _facts(), "", "nothing else"),
+        (preset("upscale-span"), _facts(), "", "nothing else"),
         (preset("passthrough"), _facts(), "", "nothing is changed"),
         (RECIPE, _facts(rotation=90), "", "turned"),
         (RECIPE, _facts(sample_format="yuv444p"), "", "yuv444p"),
