@@ -10,7 +10,7 @@ import pytest
 
 import farm.worker.card_slot as module
 from farm.errors import InfrastructureError, OutOfMemoryError, RecipeError
-from farm.faces.cuda.networks import TWIN, Device, Opened, Stage
+from farm.faces.cuda.networks import TWIN, Device, Opened, Restoring, Stage
 from farm.inference.bound import PoisonedContextError, device_errors
 from farm.inference.catalogue import Catalogue
 from farm.media.facts import ColourFacts
@@ -201,6 +201,20 @@ def test_memory_that_runs_out_with_the_smallest_batch_takes_a_slot_where_there_a
     assert plan is not None
     assert plan.fits is several
     assert not several or slots_of(CARD, book, asked=0, cores=16) == 3
+
+
+def test_a_restorer_is_opened_behind_a_swapper_or_alone() -> None:
+    model, _, settings, restorer = module.networks_asked(preset("swap-inswapper+gfpgan"), MODELS)
+    assert (model, restorer) == ("inswapper-128", Restoring("gfpgan-1.4", None))
+    assert settings is not None
+    assert module.networks_asked(preset("swap+codeformer"), MODELS) == (None, None, None, Restoring("codeformer", None))
+    assert module.networks_asked(preset("restore-codeformer"), MODELS)[3] == Restoring("codeformer", None)
+
+
+@pytest.mark.parametrize("name", ["swap-inswapper+gfpgan", "swap+codeformer", "restore-restoreformer"])
+def test_a_recipe_with_a_restorer_goes_to_the_card(tmp_path: Path, maker: _Maker, name: str) -> None:
+    chosen = back_end.choose(_slot(tmp_path), preset(name), _facts(), MODELS)
+    assert (chosen.name, chosen.why) == ("card", "")
 
 
 @pytest.mark.parametrize(
