@@ -41,7 +41,16 @@ VARIANTS = ("latent16", "latent32", "simswap256")
 class Bench:
     """Where things lie, and the long plate and networks once somebody asked for them."""
 
-    def __init__(self, work: Path, pieces: Path, plate: Path | None, seconds: float, slots: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        work: Path,
+        pieces: Path,
+        plate: Path | None,
+        seconds: float,
+        slots: tuple[int, ...],
+        films: tuple[int, ...] = (),
+    ) -> None:
+        self.films = films
         self.work, self.pieces, self.seconds, self.slots = work, pieces, seconds, slots
         self._plate = plate
         work.mkdir(parents=True, exist_ok=True)
@@ -191,12 +200,13 @@ def mp4(bench: Bench) -> None:
     with Slots(bench, most) as slots:
         slots.ask(most, open=VARIANTS[0], model=str(bench.network(VARIANTS[0])))
         told = []
-        for count in sorted({1, most}):
+        for count in bench.films or sorted({1, most}):
             taken: dict[str, list[float]] = {"alone": [], "fps": []}
             for _ in range(RUNS):
-                for name, alone in (("alone", True), ("fps", False)):
-                    films = slots.ask(count, mp4=bench.seconds, to=str(bench.work / "made-{}.mp4"), alone=alone)
+                for name, behind in (("alone", False), ("fps", True)):
+                    films = slots.ask(count, mp4=bench.seconds, to=str(bench.work / "made-{}.mp4"), behind=behind)
                     taken[name].append(sum(film["fps"] for film in films))
+                print(count, "films", {name: runs[-1] for name, runs in taken.items()}, flush=True)
             told.append(
                 {"slots": count, "runs": taken, **{name: statistics.median(fps) for name, fps in taken.items()}}
             )
@@ -326,10 +336,14 @@ def main() -> int:
     parser.add_argument("--plate", type=Path, help="a 1080p plate to use instead of drawing one")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--slots", default="4,6", help="how many slots beside one are tried, by comma")
+    parser.add_argument(
+        "--films", default="", help="how many films are made at once, by comma; one and the plan's slots"
+    )
     parser.add_argument("--results", type=Path, help="where the JSON line is kept instead of bench/results")
     told = parser.parse_args()
     slots = tuple(int(count) for count in told.slots.split(",") if count)
-    bench = Bench(told.work, told.pieces or told.work / "pieces", told.plate, told.seconds, slots)
+    films = tuple(int(count) for count in told.films.split(",") if count)
+    bench = Bench(told.work, told.pieces or told.work / "pieces", told.plate, told.seconds, slots, films)
     card = find_cards(load_nvml())
     for name in filter(None, told.steps.split(",")) if card else ():
         start = time.perf_counter()

@@ -8,7 +8,7 @@ each with one:
     {"run": seconds}                                frames a second over that time
     {"stages": seconds}                             milliseconds on the card by kind of work
     {"chunks": count, "frames": n}                  chunks one after the other, and the memory after them
-    {"mp4": seconds, "to": FILE, "alone": bool}     frames a second to a finished film, or of its encoder by itself
+    {"mp4": seconds, "to": FILE, "behind": bool}    frames a second to a finished film, or of its encoder by itself
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def answer(slot: Slot, order: dict[str, Any], frames: int) -> dict[str, Any]:
         from bench.gpu_encode import encoder_alone, to_mp4
 
         path = Path(order["to"])
-        return {"fps": (encoder_alone if order["alone"] else to_mp4)(slot, frames, path, order["mp4"])}
+        return {"fps": (to_mp4 if order["behind"] else encoder_alone)(slot, frames, path, order["mp4"])}
     return slot.chunks(order["chunks"], order["frames"])
 
 

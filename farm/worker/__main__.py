@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import structlog
@@ -116,6 +116,11 @@ def _celery_worker(
         "CUDA_VISIBLE_DEVICES": visible,
     }
     return CeleryWorker(worker_id, device, slots, vram_mib, codecs, argv, environment)
+
+
+def measured_on(card: Card, book: PlanBook) -> tuple[Measured, ...]:
+    """What recipes were found to need on such a card, as the farm is told of it."""
+    return tuple(Measured(**asdict(need)) for need in book.needs(card))
 
 
 class Restarts:
@@ -261,7 +266,7 @@ def main() -> int:
     plans = plan_workers(settings, cards, host=socket.gethostname(), cores=cores, codecs=card_codecs)
     root = scratch_root(settings)
     book = PlanBook(settings.home / PLANS)
-    measured = {card.uuid: partial(book.measured, card) for card in cards}
+    measured = {card.uuid: partial(measured_on, card, book) for card in cards}
     services = [Mps.start(plan.card, plan.slots, root / MPS / plan.id) for plan in plans]
     plans = [plan.with_environment(mps.environment) for plan, mps in zip(plans, services, strict=True)]
     on_cards = {plan.id: (plan.card, plan.slots) for plan in plans if plan.card}

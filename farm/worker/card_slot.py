@@ -83,7 +83,9 @@ class CardSlot:
         else:
             model, precision, *_ = told
             if model is not None and self._book.get(self.card, digest) is None:
-                self._measure(self.card, digest, models, model, precision)
+                with self._book.measuring():
+                    if self._book.get(self.card, digest) is None:
+                        self._measure(self.card, digest, models, model, precision)
             made, _ = fitted(make, self.card, digest, GUESS, self._book)
         self._held = (digest, made)
         return made

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from farm.errors import InputError
-from farm.jobs.fit import Measured
 from farm.worker.devices import Card
 
 BATCHES = (32, 16, 8, 4)
@@ -131,6 +132,17 @@ def slots_of(card: Card, book: PlanBook, *, asked: int, cores: int) -> int:
     return min(max(1, min(MOST_USEFUL, cores // CORES_A_SLOT)), fit)
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a recipe needs of a model of card, MiB: at least, and as it was seen with batches of `batch`."""
+
+    recipe: str
+    card: str
+    needs_mb: int
+    seen_mb: int
+    batch: int
+
+
 class PlanBook:
     """Plans that proved themselves, by card model, its memory and recipe digest, in a file of its own.
 
@@ -148,11 +160,11 @@ class PlanBook:
         start = _key(card, "")
         return [plan for key, plan in self._read().items() if key.startswith(start) and plan.fits]
 
-    def measured(self, card: Card) -> tuple[Measured, ...]:
+    def needs(self, card: Card) -> tuple[Need, ...]:
         """What recipes need of such a card, for the farm: those with which somebody looked, or that do not fit."""
         start = _key(card, "")
         return tuple(
-            Measured(
+            Need(
                 recipe=key.removeprefix(start),
                 card=start.removesuffix("/")[:100],
                 needs_mb=least_mib(card, plan),
@@ -164,11 +176,23 @@ class PlanBook:
         )
 
     def put(self, card: Card, recipe: str, plan: SlotPlan) -> None:
-        plans = {key: asdict(kept) for key, kept in {**self._read(), _key(card, recipe): plan}.items()}
+        with self._alone("write"):
+            plans = {key: asdict(kept) for key, kept in {**self._read(), _key(card, recipe): plan}.items()}
+            beside = self._path.with_suffix(".new")
+            beside.write_text(json.dumps(plans, indent=1, sort_keys=True))
+            beside.replace(self._path)
+
+    def measuring(self) -> AbstractContextManager[None]:
+        """Only one slot of the machine is within the block: two that time networks side by side time each other."""
+        return self._alone("measure")
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """The slots of a machine are processes of their own; the kernel lets go of the lock of one that dies."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_suffix(".new")
-        beside.write_text(json.dumps(plans, indent=1, sort_keys=True))
-        beside.replace(self._path)
+        with self._path.with_suffix(f".{what}").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
 
     def _read(self) -> dict[str, SlotPlan]:
         try:

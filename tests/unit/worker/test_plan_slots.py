@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 
@@ -102,7 +104,39 @@ def test_the_farm_is_told_what_was_seen_and_what_does_not_fit_on_this_model_of_c
     book.put(CARD, "seen", SlotPlan(1, 16, 5000, "", measured_mib=4000))
     book.put(CARD, "too-large", SlotPlan(0, 4, 0, ""))
     book.put(Card("GPU-2", "Another", 8192, 8000), "elsewhere", SlotPlan(1, 16, 0, "", measured_mib=1))
-    told = {line.recipe: line for line in book.measured(CARD)}
+    told = {line.recipe: line for line in book.needs(CARD)}
     assert set(told) == {"seen", "too-large"}
     assert (told["seen"].card, told["seen"].seen_mb, told["seen"].batch) == ("NVIDIA Test/8192", 4000, 16)
     assert told["too-large"].needs_mb > room_mib(CARD.total_mib)
+
+
+def test_slots_that_write_at_the_same_time_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    start, count = threading.Barrier(4), 25
+
+    def write(slot: int) -> None:
+        book = PlanBook(tmp_path / "plans.json")
+        start.wait()
+        for number in range(count):
+            book.put(CARD, f"{slot}-{number}", SlotPlan(1, 16, 5000, ""))
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(write, slot) for slot in range(4)]:
+            done.result()
+    assert len(PlanBook(tmp_path / "plans.json").of(CARD)) == 4 * count
+
+
+def test_only_one_slot_measures(tmp_path: Path) -> None:
+    book, other = PlanBook(tmp_path / "plans.json"), PlanBook(tmp_path / "plans.json")
+    entered = threading.Event()
+
+    def wait_for_it() -> None:
+        with other.measuring():
+            entered.set()
+
+    with book.measuring():
+        waiting = threading.Thread(target=wait_for_it)
+        waiting.start()
+        book.put(CARD, "r", SlotPlan(1, 16, 5000, ""))  # writing is something else
+        assert not entered.is_set()
+    waiting.join(5)
+    assert entered.is_set()
