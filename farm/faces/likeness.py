@@ -47,9 +47,7 @@ _STEPS = (1.0, 2.0)
 _PARTS: dict[str, tuple[tuple[float, float, float, float], str]] = {
     "brows": ((3.4, 4.4, 2.2, 0.7), "out up wide"),
     "between the brows": ((0.0, 4.0, 1.0, 1.2), "out"),
-    "upper lids": ((3.2, 3.3, 1.6, 0.5), "out up wide"),
     "eyes": ((3.2, 2.6, 1.5, 0.6), "out up wide"),
-    "lower lids": ((3.2, 1.6, 1.7, 0.7), "up high"),
     "bridge": ((0.0, 2.0, 0.9, 1.5), "out up"),
     "nose": ((0.0, -1.2, 1.7, 1.1), "out up wide"),
     "cheeks": ((4.2, -1.0, 1.6, 1.8), "wide high"),
@@ -58,7 +56,7 @@ _PARTS: dict[str, tuple[tuple[float, float, float, float], str]] = {
     "jaw": ((5.2, -4.5, 1.5, 2.5), "out wide"),
 }
 """Where parts lie on the canonical face (middle x and y, reach across and up, centimetres; both sides alike), and how
-each may be bent: shifted outwards or up, made wider or higher."""
+each may be bent: shifted outwards or up, made wider or higher. Lids are not among them: they open as the plate's do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,10 @@ from farm.media.colour import paste_rgb, region_to_rgb
 from farm.media.frame import Frame
 from farm.media.tonemap import tone_map_of
 
-_MIN_STRENGTH = 0.02
-_LARGE = 360
-_EYES_RIGID = 0.5
+_MIN_STRENGTH, _LARGE = 0.02, 360
+_EYES_RIGID, _MOUTH_RIGID = 0.5, 0.75
+_FARTHER, _EYES_FARTHER = 1.2, 1.3
+"""How many times as far features move as two faces at rest differ: the outline, against which they are seen, stays."""
 _FINE_SIGMA = 1.5
 _MOST_SHARPER = 2.5
 """How many times its fine detail a skin may be given at most."""
@@ -208,14 +209,14 @@ def _give() -> NDArray[np.float64]:
     """How freely each vertex may move (468,): not at all at the outline, so that the head keeps its form."""
     place = canonical_mesh().uv * SIZE - 0.5
     edge = sampled(atlas().edge, place[None].astype(np.float32))[0]
-    return np.asarray(smoothstep(edge, 0.023, 0.195), np.float64)
+    return np.asarray(smoothstep(edge, 0, 0.15), np.float64)
 
 
 @cache
 def _mobile() -> tuple[NDArray[np.float64], ...]:
     """How much each vertex (468,) belongs to the mouth and to either eye.
 
-    Lips and lids move, and so have no form that one picture could tell: they are shifted as a whole, lids by half.
+    Lips and lids move, and so have no form that one picture could tell: they are shifted as a whole for the most part.
     """
     x, y = canonical_mesh().vertices[:, :2].astype(np.float64).T
     places = ((0.0, -4.2, 3.0, 1.8), (-3.18, 2.63, 1.5, 0.75), (3.18, 2.63, 1.5, 0.75))
@@ -231,9 +232,10 @@ def reproportioned(target: Target, identity: PreparedIdentity, share: float) -> 
         shift = (offset * near[:, None]).sum(axis=0) / near.sum()
         if number == 0:
             shift[0] = 0  # both mouths lie in the middle; a lopsided smile is no reason to move it
-        rigid = np.clip(1.6 * near, 0, 1)[:, None] * (1.0 if number == 0 else _EYES_RIGID)
-        offset = offset * (1 - rigid) + shift * rigid
-    offset = offset * _give()[:, None] * share
+        rigid, more = (_MOUTH_RIGID, 0.0) if number == 0 else (_EYES_RIGID, _EYES_FARTHER / _FARTHER - 1)
+        whole = np.clip(1.6 * near, 0, 1)[:, None]
+        offset = (offset + (shift - offset) * rigid * whole) * (1 + more * whole)
+    offset = offset * _give()[:, None] * (share * _FARTHER)
     offset[:, 2] /= 2
     turned = placement(target.points).turn(offset)
     moved = target.points.copy()

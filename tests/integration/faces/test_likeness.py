@@ -66,7 +66,7 @@ def test_a_fitted_form_is_known_better_on_heads_in_other_poses(
     others = seated(looks, models)
     before, after = (np.array([alike(who, head, embed) for head in others]) for who in (people["astronaut"], astronaut))
     assert after.mean() > before.mean() + 0.005
-    assert (after > before - 0.01).all()
+    assert (after > before - 0.015).all()
 
 
 def test_a_form_is_bent_by_millimetres_and_kept(

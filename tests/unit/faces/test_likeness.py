@@ -21,6 +21,12 @@ def test_a_bend_treats_both_sides_alike_and_shifts_by_its_centimetres() -> None:
     assert np.abs(outwards[list(OVAL)]).mean() < 0.3
 
 
+def test_no_bend_opens_or_shuts_an_eye() -> None:
+    lids = bends()[:, [159, 145, 386, 374], 1]
+    assert np.abs(lids[:, 0] - lids[:, 1]).max() < 0.2
+    assert np.abs(lids[:, 2] - lids[:, 3]).max() < 0.2
+
+
 def test_forms_are_fitted_for_the_swap_that_has_proportions() -> None:
     def recipe(settings: dict[str, object]) -> bool:
         plain = preset("swap")

@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from farm.faces.eyes import eyeballs
+from farm.faces.geometry import placement
 from farm.faces.hands import Hand
-from farm.faces.mesh import INNER_LIPS
+from farm.faces.mesh import INNER_LIPS, OVAL, VERTICES
 from farm.faces.meshwarp import SwapSettings, believable, iris_ratio, reproportioned, sharpening, swap
 from farm.faces.target import Target
 from farm.faces.texture import SIZE, atlas, filled_outline, unwrap
@@ -215,3 +216,14 @@ def test_a_form_that_is_only_larger_or_lies_elsewhere_moves_no_feature() -> None
     assert np.abs(reproportioned(wanted, larger, 1.0) - points).max() < 1e-6
     longer = replace(person, shape=person.shape + np.where(np.abs(person.shape[:, :1]) < 1.5, [[0, 0.4, 0]], 0))
     assert np.abs(reproportioned(wanted, longer, 1.0) - points).max() > 1
+
+
+def test_features_move_farther_than_two_forms_differ_and_the_outline_stays() -> None:
+    points, person = head(), identity()
+    nose = np.exp(-((person.shape - person.shape[4]) ** 2).sum(axis=1) / 2)
+    lower = replace(person, shape=person.shape + nose[:, None] * [0, 0.3, 0])
+    moved = reproportioned(target(plate(), points, rest=person.shape), lower, 1.0)
+    at = placement(points)
+    by = at.undo(moved[:VERTICES]) - at.undo(points[:VERTICES])
+    assert 0.33 < by[4, 1] < 0.4
+    assert np.abs(by[list(OVAL)]).max() < 1e-6
