@@ -373,8 +373,11 @@ def reach_of(target: Target) -> Mask:
 
 def kept_of(points: NDArray[np.float64], shape: tuple[int, int], width: float) -> Mask:
     """What stays the plate's inside a face of `width` with landmarks `points`: eyeballs and mouth, on a canvas."""
-    # A little inside the lids: lashes and their paint are the identity's.
+    # A little inside the lids: lashes and their paint are the identity's. But irises are whole, or they seem to follow
+    # the plate's by half, with those of the identity at their upper and lower ends.
     balls = cv2.erode(eyes.eyeballs(points, shape), _disc(round(0.005 * width)))
+    for rows, columns, iris in eyes.irises(points, shape):
+        balls[rows, columns] = np.maximum(balls[rows, columns], iris)
     return np.maximum(balls, filled_outline(points[list(INNER_LIPS)], shape)).astype(np.float32)
 
 

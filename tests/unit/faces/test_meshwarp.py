@@ -11,7 +11,7 @@ from farm.faces.eyes import eyeballs
 from farm.faces.geometry import placement
 from farm.faces.hands import Hand
 from farm.faces.mesh import INNER_LIPS, OVAL, VERTICES
-from farm.faces.meshwarp import SwapSettings, believable, iris_ratio, reproportioned, sharpening, swap
+from farm.faces.meshwarp import SwapSettings, believable, iris_ratio, kept_of, reproportioned, sharpening, swap
 from farm.faces.target import Target
 from farm.faces.texture import SIZE, atlas, filled_outline, unwrap
 from farm.media.colour import region_to_rgb
@@ -227,3 +227,16 @@ def test_features_move_farther_than_two_forms_differ_and_the_outline_stays() -> 
     by = at.undo(moved[:VERTICES]) - at.undo(points[:VERTICES])
     assert 0.33 < by[4, 1] < 0.4
     assert np.abs(by[list(OVAL)]).max() < 1e-6
+
+
+def test_irises_are_kept_up_to_the_lids_whose_rims_are_the_identitys() -> None:
+    points = head(size=200)
+    for eye in (468, 473):
+        points[eye + 1 : eye + 5] += points[eye + 1 : eye + 5] - points[eye]  # as large as the opening is high
+    kept, balls = kept_of(points, (240, 320), width=140.0), eyeballs(points, (240, 320))
+    for centre in (468, 473):
+        column, row = np.rint(points[centre, :2]).astype(int)
+        inside = row - 20 + np.flatnonzero(balls[row - 20 : row + 20, column] > 0.9)
+        assert kept[inside, column].min() > 0.5
+    rim = (balls > 0.9) & (cv2.erode(balls, np.ones((3, 3), np.uint8)) < 0.5)
+    assert kept[rim].min() < 0.5
