@@ -25,7 +25,7 @@ from typing import Any
 from bench.common import Goal, at_least, finish, noted, unmeasured
 from farm.worker.devices import find_cards, load_nvml
 from farm.worker.mps import Mps
-from farm.worker.plan_slots import CORES_A_SLOT, MOST_USEFUL
+from farm.worker.plan_slots import useful_slots
 
 RUNS = 3
 BATCH = 32
@@ -196,7 +196,7 @@ def line(bench: Bench, variant: str) -> None:
 
 def mp4(bench: Bench) -> None:
     """The way to finished films, of one slot and of as many as a worker plans here, beside as many encoders alone."""
-    most = min(MOST_USEFUL, max(1, (os.cpu_count() or 1) // CORES_A_SLOT))
+    most = useful_slots(os.cpu_count() or 1)
     with Slots(bench, most) as slots:
         slots.ask(most, open=VARIANTS[0], model=str(bench.network(VARIANTS[0])))
         told = []

@@ -51,7 +51,7 @@ from farm.settings import load_settings
 from farm.store.s3 import connect
 from farm.worker.devices import load_nvml
 from tests.acceptance.conftest import Farm, own_copy
-from tests.services import free_port, http_server
+from tests.services import free_port, ministack
 from tests.stand_ins import stand_in_catalogue
 
 BUCKET = "bench"
@@ -69,18 +69,10 @@ def services(plan: Plan) -> list[Service]:
 @contextmanager
 def card_farm(folder: Path, network: Path | None, metrics: int, back_end: str) -> Iterator[Farm]:
     """A farm whose objects lie in S3; `network` stands in for the inswapper's weights, None for a tiny one."""
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "BIND_HOST": "127.0.0.1",
-    }
-    env |= {"GATEWAY_PORT": str(free_port()), "SERVICES": "s3", "IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0"}
-    env |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     home = folder / "home"
     full = {"inswapper-128": with_emap(network)} if network else None
     stand_in_catalogue(folder / "models", home, ["inswapper-128"], full=full)
-    with http_server([sys.executable, "-m", "ministack"], env) as endpoint:
+    with ministack(folder) as endpoint:
         connect(endpoint=endpoint, path_style=True, **LOGIN).create_bucket(Bucket=BUCKET)
         os.environ[OURS] = json.dumps({"FARM_STORE": f"s3://{BUCKET}/farm"})
         settings = load_settings(

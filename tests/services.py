@@ -54,7 +54,8 @@ def http_server(argv: Sequence[str], env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true"}
+    found = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**found, "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @pytest.fixture(scope="session")
@@ -65,10 +66,9 @@ def moto_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
-def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@contextmanager
+def ministack(home: Path) -> Iterator[str]:
     """ministack's S3 (and SQS): checks signatures and expiry of signed URLs. Loopback only, no MQTT, no SFTP."""
-    home = tmp_path_factory.mktemp("ministack")
     env = _environment(home) | {
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(free_port()),
@@ -81,4 +81,10 @@ def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "STATE_DIR": str(home / "state"),
     }
     with http_server([sys.executable, "-m", "ministack"], env) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ministack(tmp_path_factory.mktemp("ministack")) as url:
         yield url

@@ -129,7 +129,12 @@ def slots_of(card: Card, book: PlanBook, *, asked: int, cores: int) -> int:
     needs = [plan.measured_mib or plan.slot_mib for plan in book.of(card)]
     need = max(needs, default=GUESS.at(max(BATCHES)))
     fit = max(1, room_mib(card.total_mib) // need)
-    return min(max(1, min(MOST_USEFUL, cores // CORES_A_SLOT)), fit)
+    return min(useful_slots(cores), fit)
+
+
+def useful_slots(cores: int) -> int:
+    """How many slots so many processors feed, as far as they help."""
+    return max(1, min(MOST_USEFUL, cores // CORES_A_SLOT))
 
 
 @dataclass(frozen=True, slots=True)

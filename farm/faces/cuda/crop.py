@@ -40,6 +40,11 @@ class Packing:
             tensor.layout == "NHWC",
         )
 
+    @property
+    def turn(self) -> int:
+        """The step by which channels are read to be R, G, B."""
+        return -1 if self.swapped else 1
+
 
 @dataclass(frozen=True)
 class CropPlan:
@@ -126,9 +131,7 @@ def crop(
     small = side // phases
     for index in range(len(plan)):
         picture = _picture(frames[plan.frame_of[index]], surface, plan.affine[index], int(plan.taps[index]), side)
-        if packing.swapped:
-            picture = picture[..., ::-1]
-        stored = picture * packing.pack[:3] + packing.pack[3:]
+        stored = picture[..., :: packing.turn] * packing.pack[:3] + packing.pack[3:]
         stored[rows:] = 0
         stored[:, columns:] = 0
         split = stored.reshape(small, phases, small, phases, 3).transpose(1, 3, 0, 2, 4)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from farm.errors import RecipeError
 from farm.faces.cuda.backend import Array, Kernels, Later
 from farm.faces.cuda.crop import Packing, crop_plan
-from farm.faces.cuda.paste import PastePlan, paste_plan
+from farm.faces.cuda.paste import PastePlan, paste_plan, woven
 from farm.faces.cuda.places import similarities
 from farm.faces.cuda.surface import Floats, Surface
 from farm.faces.neural_masks import box_mask
@@ -182,12 +182,9 @@ class CropStep(ABC):
     def _seen(self, place: int) -> Floats:
         """One crop as RGB 0..1 (side, side, 3), as the network is given it."""
         boost = self._phases**2
-        given = self._kernels.download(self._given[place * boost : (place + 1) * boost]).astype(np.float32)
-        small = self._side // self._phases
-        split = given.reshape(self._phases, self._phases, 3, small, small).transpose(3, 0, 4, 1, 2)
-        values = split.reshape(self._side, self._side, 3)
-        rgb = (values - self._packing.pack[3:]) / self._packing.pack[:3]
-        return np.ascontiguousarray(rgb[..., ::-1] if self._packing.swapped else rgb, np.float32)
+        given = self._kernels.download(self._given[place * boost : (place + 1) * boost])
+        rgb = (woven(given, self._phases) - self._packing.pack[3:]) / self._packing.pack[:3]
+        return np.ascontiguousarray(rgb[..., :: self._packing.turn], np.float32)
 
     def _on_device(self, masks: Floats) -> Array:
         if len(masks) == 1:

@@ -37,11 +37,7 @@ def recolour(
         inside = masks[plan.mask_of[face]] * plan.strength[face] > np.float32(0.5)
         plate = (woven(given[some], phases) - packing.pack[3:]) / packing.pack[:3]
         after = woven(made[some], phases) * unpacking.unpack[:3] + unpacking.unpack[3:]
-        after = np.clip(after, np.float32(0), np.float32(1))[..., :: _step(unpacking)]
-        mixed = matched(after, plate[..., :: _step(packing)], inside, share)[..., :: _step(unpacking)]
+        after = np.clip(after, np.float32(0), np.float32(1))[..., :: unpacking.turn]
+        mixed = matched(after, plate[..., :: packing.turn], inside, share)[..., :: unpacking.turn]
         stored = (mixed - unpacking.unpack[3:]) / unpacking.unpack[:3]
         made[some] = to_phases(stored[None], stored.shape[0] // phases).transpose(0, 3, 1, 2)
-
-
-def _step(packing: Packing) -> int:
-    return -1 if packing.swapped else 1

@@ -42,7 +42,7 @@ def mix(
         old = (given[crop].astype(np.float32) - _across(packing.pack[3:])) / _across(packing.pack[:3])
         new = made[crop].astype(np.float32) * _across(unpacking.unpack[:3]) + _across(unpacking.unpack[3:])
         new = np.clip(new, np.float32(0), np.float32(1))
-        old, new = old[:: _step(packing)], new[:: _step(unpacking)]
+        old, new = old[:: packing.turn], new[:: unpacking.turn]
         mixed = np.pad(old + (new - old) * np.float32(blend), ((0, 0), (far, far), (far, far)), mode="edge")
         total = np.zeros((3, side, side), np.float32)
         for dy in range(2 * far + 1):
@@ -53,7 +53,3 @@ def mix(
 
 def _across(values: Floats) -> Floats:
     return values.reshape(3, 1, 1)
-
-
-def _step(packing: Packing) -> int:
-    return -1 if packing.swapped else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from farm.faces.cuda.analyst import CardAnalyst, CardBatch
 from farm.faces.cuda.backend import Kernels
-from farm.faces.cuda.crop_step import Faces, Laid
+from farm.faces.cuda.crop_step import CropStep, Faces, Laid
 from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.paste import weights
@@ -80,6 +81,44 @@ class _Job:
     strength: float
 
 
+class Job(Protocol):
+    """A face that is to be painted: its place in the batch, and what is known of it."""
+
+    @property
+    def place(self) -> int: ...
+    @property
+    def target(self) -> Target: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Crops:
+    """A network over crops of a batch, and whose masks it is laid under."""
+
+    step: CropStep
+    masks: Cover
+    analyst: CardAnalyst
+
+    def lay(self, batch: CardBatch, jobs: Sequence[Job], source: Floats, strength: Floats) -> tuple[Laid, set[int]]:
+        """Ask for the crops of all jobs; what is laid, and the numbers of those whose masks leave nothing."""
+        covered: set[int] = set()
+        faces = Faces(
+            np.array([job.place for job in jobs], np.int32),
+            np.stack([five_points(job.target.points) for job in jobs]),
+            source,
+            strength,
+            np.array([not self.masks.is_plain(job.target) for job in jobs]),
+        )
+
+        def cover(number: int, to_frame: Affine, seen: Callable[[], Floats]) -> Floats:
+            job = jobs[number]
+            mask = self.masks.of(CardCrop(self.analyst, batch, job.place, to_frame, self.step.side, seen), job.target)
+            if not mask.any():
+                covered.add(number)
+            return mask
+
+        return self.step.lay(batch.array, faces, cover), covered
+
+
 class CardPainter:
     """One neural swapper, the masks and the label, for batches of one surface."""
 
@@ -122,7 +161,10 @@ class CardPainter:
                 reports.append(face.report(outcome))
             begun.reports.append(reports)
         if begun.jobs:
-            begun.laid = self._lay(begun)
+            source = np.concatenate([self._source(job) for job in begun.jobs])
+            strength = np.array([job.strength for job in begun.jobs], np.float32)
+            crops = Crops(self._step, self._cover, self._analyst)
+            begun.laid, begun.covered = crops.lay(batch, begun.jobs, source, strength)
         return begun
 
     def finish(self, begun: Begun, kernels: Kernels) -> Painted:
@@ -149,26 +191,6 @@ class CardPainter:
             return Outcome.TOO_SIDEWAYS, None
         return Outcome.SWAPPED, _Job(place, row, planned.face.identity or "", planned.identity, target, strength)
 
-    def _lay(self, begun: Begun) -> Laid:
-        jobs = begun.jobs
-        faces = Faces(
-            np.array([job.place for job in jobs], np.int32),
-            np.stack([five_points(job.target.points) for job in jobs]),
-            np.concatenate([self._source(job) for job in jobs]),
-            np.array([job.strength for job in jobs], np.float32),
-            np.array([not self._cover.is_plain(job.target) for job in jobs]),
-        )
-
-        def cover(number: int, to_frame: Affine, seen: Callable[[], Floats]) -> Floats:
-            job = jobs[number]
-            crop = CardCrop(self._analyst, begun.batch, job.place, to_frame, self._step.side, seen)
-            mask = self._cover.of(crop, job.target)
-            if not mask.any():
-                begun.covered.add(number)
-            return mask
-
-        return self._step.lay(begun.batch.array, faces, cover)
-
     def _settle(self, begun: Begun, laid: Laid, done: Painted, kernels: Kernels) -> None:
         usable = laid.usable()
         for number, job in enumerate(begun.jobs):
@@ -190,9 +212,7 @@ class CardPainter:
         frame = self._analyst.fetched(batch, job.place)
         swap = NeuralSwap(self._models, self._model, self._settings)
         outcome, patch = swap.apply(frame, job.target, job.identity, job.name)
-        picture = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
-        self._surface.pack(frame, picture[0])
-        kernels.upload(picture, batch.array[job.place : job.place + 1])
+        kernels.upload(self._surface.packed(frame), batch.array[job.place : job.place + 1])
         return outcome, patch is not None
 
     def _source(self, job: _Job) -> Floats:

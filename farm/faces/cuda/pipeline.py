@@ -294,9 +294,7 @@ class CardPipeline:
         if isinstance(frame, CardFrame):
             kernels.take(frame.picture, self._surface, batch.array[place])
             return
-        picture = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
-        self._surface.pack(frame, picture[0])
-        kernels.upload(picture, batch.array[place : place + 1])
+        kernels.upload(self._surface.packed(frame), batch.array[place : place + 1])
 
 
 def _painter(

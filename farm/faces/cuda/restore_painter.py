@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from farm.faces.cuda.analyst import CardAnalyst, CardBatch
 from farm.faces.cuda.backend import Kernels
-from farm.faces.cuda.crop_step import Faces, Laid
+from farm.faces.cuda.crop_step import Laid
 from farm.faces.cuda.networks import CardNetworks
 from farm.faces.cuda.overlay import Overlay
-from farm.faces.cuda.painter import CardCrop, Painted, Planned, mattes, shapeless
+from farm.faces.cuda.painter import Crops, Painted, Planned, mattes, shapeless
 from farm.faces.cuda.restore import RestoreShares, RestoreStep
 from farm.faces.cuda.surface import Surface
-from farm.faces.geometry import Affine, five_points
 from farm.faces.light import target_of
 from farm.faces.neural_cover import Cover
 from farm.faces.neural_processors import FaceRestore
@@ -26,7 +24,6 @@ from farm.faces.neural_source import Loads
 from farm.faces.report import FaceReport, Outcome
 from farm.faces.roles import by_distance
 from farm.faces.target import Target
-from farm.media.tonemap import Floats
 
 
 class Painter(Protocol):
@@ -102,7 +99,9 @@ class RestorePainter:
         jobs = [job for place, faces in enumerate(planned) for job in self._wanted(swapped, place, faces)]
         begun = _Begun(batch, swapped, jobs, None, set())
         if jobs:
-            begun.laid = self._lay(begun)
+            crops = Crops(self._step, self._cover, self._analyst)
+            nobody, whole = np.zeros((len(jobs), 0), np.float32), np.ones(len(jobs), np.float32)
+            begun.laid, begun.covered = crops.lay(batch, jobs, nobody, whole)
         return begun
 
     def finish(self, begun: _Begun, kernels: Kernels) -> Painted:
@@ -136,33 +135,11 @@ class RestorePainter:
                 jobs.append(job)
         return jobs
 
-    def _lay(self, begun: _Begun) -> Laid:
-        jobs = begun.jobs
-        faces = Faces(
-            np.array([job.place for job in jobs], np.int32),
-            np.stack([five_points(job.target.points) for job in jobs]),
-            np.zeros((len(jobs), 0), np.float32),
-            np.ones(len(jobs), np.float32),
-            np.array([not self._cover.is_plain(job.target) for job in jobs]),
-        )
-
-        def cover(number: int, to_frame: Affine, seen: Callable[[], Floats]) -> Floats:
-            job = jobs[number]
-            crop = CardCrop(self._analyst, begun.batch, job.place, to_frame, self._step.side, seen)
-            mask = self._cover.of(crop, job.target)
-            if not mask.any():
-                begun.covered.add(number)
-            return mask
-
-        return self._step.lay(begun.batch.array, faces, cover)
-
     def _by_hand(self, batch: CardBatch, job: _Job, done: Painted, kernels: Kernels) -> None:
         """A face whose picture could not be used, on the processor: there it is tried in full precision."""
         frame = self._analyst.fetched(batch, job.place)
         outcome, patch = FaceRestore(self._models, self._model, self._settings).apply(frame, job.target)
-        picture: NDArray[Any] = np.empty((1, self._surface.rows, self._surface.width), self._surface.dtype)
-        self._surface.pack(frame, picture[0])
-        kernels.upload(picture, batch.array[job.place : job.place + 1])
+        kernels.upload(self._surface.packed(frame), batch.array[job.place : job.place + 1])
         self._say(done, job, outcome, redone=patch is not None)
 
     def _say(self, done: Painted, job: _Job, outcome: Outcome, *, redone: bool = False) -> None:

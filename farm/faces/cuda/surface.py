@@ -99,6 +99,12 @@ class Surface:
         chroma[..., 0] = cb.astype(self.dtype) << self.shift
         chroma[..., 1] = cr.astype(self.dtype) << self.shift
 
+    def packed(self, frame: Frame) -> Samples:
+        """A planar frame as a row of one semi-planar picture (1, rows, width), for a batch."""
+        picture: Samples = np.empty((1, self.rows, self.width), self.dtype)
+        self.pack(frame, picture[0])
+        return picture
+
     def unpack(self, picture: Samples, like: Frame) -> Frame:
         """One semi-planar picture (rows, width) as a planar frame with the clock and side data of `like`."""
         chroma = picture[self.height :].reshape(self.height // 2, self.width // 2, 2) >> self.shift
