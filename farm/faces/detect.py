@@ -129,12 +129,12 @@ def _confidence(faces: list[Detection]) -> float:
 
 
 def decode(
-    outputs: dict[str, NDArray[np.float32]], min_score: float
+    outputs: dict[str, NDArray[np.float32]], min_score: float, across: int = SIDE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Boxes (n, 4), points (n, 5, 2) and scores (n,) above `min_score`, in pixels of the square."""
+    """Boxes (n, 4), points (n, 5, 2) and scores (n,) above `min_score`, in pixels of a picture of `across` columns."""
     boxes, points, scores = [], [], []
     for stride in _STRIDES:
-        cells = SIDE // stride
+        cells = across // stride
         cls, obj = (np.clip(outputs[f"{kind}_{stride}"].reshape(-1), 0, 1) for kind in ("cls", "obj"))
         score = np.sqrt(cls * obj).astype(np.float64)
         hit = np.flatnonzero(score > min_score)

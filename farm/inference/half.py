@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from farm.inference.bound import Source
 
 _KEPT = {"Resize": (1, 2, 3), "Reshape": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 3)}
 """Inputs of an operator that are no picture data and keep their type."""
 _WEIGHTED = ("Conv", "Gemm", "MatMul")
 
 
-def half_bytes(path: Path, *, heads: bool = False) -> bytes:
-    """The ONNX graph at `path` with half-precision weights and arithmetic between casts at its edges.
+def half_bytes(source: Source, *, heads: bool = False) -> bytes:
+    """The ONNX graph of `source` with half-precision weights and arithmetic between casts at its edges.
 
     heads: the last weighted operator before each output, and what follows it, stay in single precision. An output that
     counts in hundreds of pixels cannot be written in half precision to better than an eighth of one.
@@ -21,7 +22,7 @@ def half_bytes(path: Path, *, heads: bool = False) -> bytes:
     """
     import onnx
 
-    model = onnx.load(str(path))
+    model = onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(str(source))
     graph = model.graph
     single = _heads(graph) if heads else set()
     _halve_weights(graph, single)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
+from threading import RLock
 from time import perf_counter
 
 import structlog
@@ -24,7 +25,7 @@ from farm.recipe import MESH_WARP, RESTORE, Recipe
 from farm.settings import Settings
 from farm.worker.devices import Card, find_cards, load_nvml, process_mib
 from farm.worker.gpu_fit import fitted
-from farm.worker.plan_slots import BATCHES, GUESS, PLANS, PlanBook, SlotPlan, shrunk
+from farm.worker.plan_slots import BATCHES, GUESS, PLANS, PlanBook, SlotPlan, plan_slots, shrunk
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +38,7 @@ class CardSlot:
     """The card of this process, or the twin that stands for it; `missing` says why there is neither.
 
     Networks stay open from chunk to chunk of one recipe, those that look from recipe to recipe. Nothing touches the
-    card before `claim`.
+    card before `claim`. Two threads may use it: the one that opens the eyes ahead, and the slot's own.
     """
 
     def __init__(self, settings: Settings, book: PlanBook, *, card: Card | None = None, missing: str = "") -> None:
@@ -45,6 +46,7 @@ class CardSlot:
         self._twin = settings.back_end == TWIN
         self._held: tuple[str, CardNetworks] | None = None
         self._sight: Sight | None = None
+        self._alone = RLock()
 
     @classmethod
     def here(cls, settings: Settings) -> CardSlot:
@@ -58,17 +60,39 @@ class CardSlot:
         return cls(settings, book, card=card, missing=_missing(card))
 
     @property
+    def usable(self) -> bool:
+        """Whether there is a card that nothing speaks against."""
+        return self.card is not None and not self.missing
+
+    @property
     def name(self) -> str:
         """Which back end it is: TWIN or CARD."""
         return TWIN if self._twin else CARD
 
     def claim(self) -> None:
         """Before anything else touches the card: the flags that its decoder needs. Nothing where there is none."""
-        if self.card is not None and not self.missing:
+        if self.usable:
             nvdec.claim_primary_context()
+
+    def open_eyes(self, models: Models) -> None:
+        """Open what every recipe needs, before the first chunk is there to wait for it; nothing where there is no card.
+
+        The batch is the one that recipes had here, or what memory holds. Raises what `Sight` raises.
+        """
+        if self.card is None or self.missing:
+            return
+        known = [plan.batch for plan in self._book.of(self.card)]
+        batch = max(known, default=plan_slots(self.card.total_mib, GUESS).batch)
+        with self._alone:
+            if self._sight is None and batch:
+                self._sight = Sight(self._device(), models, batch)
 
     def networks(self, recipe: Recipe, models: Models) -> CardNetworks:
         """The recipe's networks, open. RecipeError where they cannot be run here or do not fit."""
+        with self._alone:
+            return self._networks(recipe, models)
+
+    def _networks(self, recipe: Recipe, models: Models) -> CardNetworks:
         digest = recipe.digest()
         if self._held is not None and self._held[0] == digest:
             return self._held[1]
@@ -121,10 +145,11 @@ class CardSlot:
         return used
 
     def close(self) -> None:
-        self._let_go()
-        if self._sight is not None:
-            self._sight.close()
-            self._sight = None
+        with self._alone:
+            self._let_go()
+            if self._sight is not None:
+                self._sight.close()
+                self._sight = None
 
     def _let_go(self) -> None:
         """Close what is of one recipe alone."""

@@ -82,7 +82,7 @@ class Slot:
 
     @classmethod
     def start(cls, settings: Settings, *, draining: Callable[[], bool]) -> Slot:
-        """The slot of this process, by the settings. Touches no card: that comes with the first model."""
+        """The slot of this process, by the settings. A card is opened beside it (see `Toolbox.warm`)."""
         worker = required(settings, "worker_id")
         url = required(settings, "database_url")
         engine = make_engine(url, application="farm-worker", pool_size=2)
@@ -93,6 +93,8 @@ class Slot:
         scratch.sweep()
         store = open_store(settings)
         policy = policy_of(settings)
+        toolbox = Toolbox(settings, store)
+        toolbox.warm()
         return cls(
             # A slot is known by its process, so that the program that watches it can say when it died.
             Offer(
@@ -105,7 +107,7 @@ class Slot:
             Control(make_sessions(engine), policy),
             store,
             scratch,
-            Toolbox(settings, store),
+            toolbox,
             settings,
             AttemptLogs(root / LOGS, store),
             draining=draining,

@@ -111,6 +111,7 @@ class CardAnalyst(CloseUp):
                     (eye.detector.buckets, eye.detector.spec),
                     (eye.landmarker.buckets, eye.landmarker.spec),
                     rough=eye.rough.buckets,
+                    wide=eye.wide.buckets,
                     cadence=cadence,
                 ),
             )

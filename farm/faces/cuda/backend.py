@@ -74,10 +74,11 @@ class Kernels(Protocol):
         *,
         side: int,
         phases: int = 1,
+        tall: int | None = None,
         filled: tuple[int, int] | None = None,
     ) -> None: ...
 
-    def faces(self, heads: Sequence[Array], frames: int, least: float) -> tuple[NDArray[np.int32], Floats]:
+    def faces(self, heads: Sequence[Array], frames: int, least: float, across: int) -> tuple[NDArray[np.int32], Floats]:
         """`yunet.faces` of the first `frames` of the batch."""
         ...
 
@@ -188,12 +189,13 @@ class NumpyKernels:
         *,
         side: int,
         phases: int = 1,
+        tall: int | None = None,
         filled: tuple[int, int] | None = None,
     ) -> None:
-        crop.crop(frames, surface, plan, packing, out, side=side, phases=phases, filled=filled)
+        crop.crop(frames, surface, plan, packing, out, side=side, phases=phases, tall=tall, filled=filled)
 
-    def faces(self, heads: Sequence[Array], frames: int, least: float) -> tuple[NDArray[np.int32], Floats]:
-        return yunet.faces([head[:frames] for head in heads], least)
+    def faces(self, heads: Sequence[Array], frames: int, least: float, across: int) -> tuple[NDArray[np.int32], Floats]:
+        return yunet.faces([head[:frames] for head in heads], least, across)
 
     def usable(self, made: Array, count: int, unpacking: Packing, mask: Array, phases: int, *, out: Array) -> None:
         out[:count] = usable.usable(made[: count * phases**2], unpacking, mask, phases)

@@ -3,11 +3,11 @@
 
 extern "C" __global__ void crop(
     const SAMPLE* frames, int width, int height, const float* code, int count, const int* frame_of, const float* affine,
-    const int* taps, int side, int phases, int filled_x, int filled_y, const float* pack, int swapped, int interleaved,
+    const int* taps, int side, int tall, int phases, int filled_x, int filled_y, const float* pack, int swapped, int interleaved,
     VALUE* out) {
     int index = blockIdx.x * blockDim.x + threadIdx.x;
-    if (index >= count * side * side) return;
-    int u = index % side, v = index / side % side, face = index / (side * side);
+    if (index >= count * tall * side) return;
+    int u = index % side, v = index / side % tall, face = index / (tall * side);
     const SAMPLE* frame = frames + (long long)frame_of[face] * (width * (height + height / 2));
     const float* map = affine + face * 6;
     int n = taps[face];
@@ -26,15 +26,15 @@ extern "C" __global__ void crop(
         }
     }
     float scale = part * part;
-    int small = side / phases;
+    int small = side / phases, low = tall / phases;
     int picture = face * phases * phases + (v % phases) * phases + u % phases;
     int row = v / phases, column = u / phases;
     for (int channel = 0; channel < 3; ++channel) {
         int from = swapped ? 2 - channel : channel;
         float value = unit(row_of(code + from * 4, sum_y * scale, sum_b * scale, sum_r * scale));
         value = filled ? value * pack[channel] + pack[3 + channel] : 0.0f;
-        long long place = interleaved ? (((long long)picture * small + row) * small + column) * 3 + channel
-                                      : (((long long)picture * 3 + channel) * small + row) * small + column;
+        long long place = interleaved ? (((long long)picture * low + row) * small + column) * 3 + channel
+                                      : (((long long)picture * 3 + channel) * low + row) * small + column;
         out[place] = (VALUE)value;
     }
 }

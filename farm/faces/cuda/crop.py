@@ -121,31 +121,36 @@ def crop(
     *,
     side: int,
     phases: int = 1,
+    tall: int | None = None,
     filled: tuple[int, int] | None = None,
 ) -> None:
-    """The twin of the kernel: fills `out`, (n · phases², 3, m, m) or (…, m, m, 3) with m = side / phases.
+    """The twin of the kernel: fills `out`, (n · phases², 3, l, m) or (…, l, m, 3) with m = side / phases.
 
-    Pixels at or beyond `filled` (columns, rows) become 0.
+    l = tall / phases; tall is the side of a square where it is left out. Pixels at or beyond `filled` (columns, rows)
+    become 0.
     """
-    columns, rows = filled or (side, side)
-    small = side // phases
+    tall = tall or side
+    columns, rows = filled or (side, tall)
+    small, low = side // phases, tall // phases
     for index in range(len(plan)):
-        picture = _picture(frames[plan.frame_of[index]], surface, plan.affine[index], int(plan.taps[index]), side)
+        picture = _picture(
+            frames[plan.frame_of[index]], surface, plan.affine[index], int(plan.taps[index]), (side, tall)
+        )
         stored = picture[..., :: packing.turn] * packing.pack[:3] + packing.pack[3:]
         stored[rows:] = 0
         stored[:, columns:] = 0
-        split = stored.reshape(small, phases, small, phases, 3).transpose(1, 3, 0, 2, 4)
-        split = split.reshape(phases * phases, small, small, 3)
+        split = stored.reshape(low, phases, small, phases, 3).transpose(1, 3, 0, 2, 4)
+        split = split.reshape(phases * phases, low, small, 3)
         first = index * phases * phases
         out[first : first + phases * phases] = split if packing.interleaved else split.transpose(0, 3, 1, 2)
 
 
-def _picture(frame: Samples, surface: Surface, affine: Floats, taps: int, side: int) -> Floats:
-    """RGB 0..1 (side, side, 3), in the kernel's own order of operations."""
+def _picture(frame: Samples, surface: Surface, affine: Floats, taps: int, size: tuple[int, int]) -> Floats:
+    """RGB 0..1 (rows, columns, 3) of `size` (columns, rows), in the kernel's own order of operations."""
     one = np.float32(1)
     part = one / np.float32(taps)
-    u, v = np.meshgrid(np.arange(side, dtype=np.float32), np.arange(side, dtype=np.float32))
-    sums = np.zeros((3, side, side), np.float32)
+    u, v = np.meshgrid(*(np.arange(count, dtype=np.float32) for count in size))
+    sums = np.zeros((3, *u.shape), np.float32)
     for j in range(taps):
         for i in range(taps):
             a = u + ((np.float32(i) + np.float32(0.5)) * part - np.float32(0.5))

@@ -169,24 +169,34 @@ class CudaKernels:
         *,
         side: int,
         phases: int = 1,
+        tall: int | None = None,
         filled: tuple[int, int] | None = None,
     ) -> None:
+        tall = tall or side
         frame_of, affine, taps = self._staging.put(plan.frame_of, plan.affine, plan.taps)
-        columns, rows = filled or (side, side)
+        columns, rows = filled or (side, tall)
         self._launch(
             surface_kernel("crop", surface, out.dtype),
-            len(plan) * side * side,
+            len(plan) * tall * side,
             (frames, *_size(surface), self._table(surface.code), np.int32(len(plan)), frame_of, affine, taps),
-            (np.int32(side), np.int32(phases), np.int32(columns), np.int32(rows), self._table(packing.pack)),
+            (
+                np.int32(side),
+                np.int32(tall),
+                np.int32(phases),
+                np.int32(columns),
+                np.int32(rows),
+                self._table(packing.pack),
+            ),
             (np.int32(packing.swapped), np.int32(packing.interleaved), out),
         )
         self._staging.used()
 
-    def faces(self, heads: Sequence[Array], frames: int, least: float) -> tuple[NDArray[np.int32], Floats]:
-        batch = len(heads[0])
+    def faces(self, heads: Sequence[Array], frames: int, least: float, across: int) -> tuple[NDArray[np.int32], Floats]:
+        batch, fine = len(heads[0]), int(heads[0].shape[1])
+        every = yunet.cells_of(fine)
         found = self._buffer("found", (batch,), np.int32)
-        cells = self._buffer("cells", (batch, yunet.CELLS), np.int32)
-        scores = self._buffer("scores", (batch, yunet.CELLS), np.float32)
+        cells = self._buffer("cells", (batch, every), np.int32)
+        scores = self._buffer("scores", (batch, every), np.float32)
         # One array, so that one copy brings all of it: per frame the count (as a float) and the faces.
         told = self._buffer("told", (batch * (1 + yunet.MOST * yunet.FIELDS),), np.float32)
         kept = told[:batch].view(np.int32)
@@ -194,13 +204,24 @@ class CudaKernels:
         found.data.memset_async(0, found.nbytes, self.handle)
         self._launch(
             compiled("yunet", "yunet_cells", (), False),
-            frames * yunet.CELLS,
-            (*heads, np.int32(frames), np.float32(least), found, cells, scores),
+            frames * every,
+            (*heads, np.int32(frames), np.int32(fine), np.float32(least), found, cells, scores),
         )
         self._launch(
             compiled("yunet", "yunet_faces", (), False),
             frames,
-            (*heads, np.int32(frames), np.float32(yunet.MOST_OVERLAP), found, cells, scores, kept, out),
+            (
+                *heads,
+                np.int32(frames),
+                np.int32(fine),
+                np.int32(across // 8),
+                np.float32(yunet.MOST_OVERLAP),
+                found,
+                cells,
+                scores,
+                kept,
+                out,
+            ),
             threads=32,
         )
         host = self.download(told)

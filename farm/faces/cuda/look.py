@@ -39,7 +39,8 @@ class Looker:
     ----------
     detector, landmarker: networks with room for as many frames, and for as many faces, as are to be run at once; their
         specs say the tensors. rough: the landmarker for the first pass, which only places the crop of the second; half
-        precision is enough there. None uses the same for both. cadence: 1 looks at every frame in full.
+        precision is enough there. None uses the same for both. wide: the detector for pictures as wide as its own but
+        not as high, for frames that fit; None uses its own for all. cadence: 1 looks at every frame in full.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Looker:
         landmarker: tuple[Buckets, ModelSpec],
         *,
         rough: Buckets | None = None,
+        wide: Buckets | None = None,
         cadence: int = CADENCE,
     ) -> None:
         self._kernels = kernels
@@ -59,6 +61,7 @@ class Looker:
         self._seen = spec.inputs[0]
         side = int(self._seen.shape[2])
         self._boxes = [Letterbox.of(surface, side, quarters) for quarters in range(4)]
+        self._wide = wide
         self._square = Packing.of(self._seen)
         self._landmarker, spec = landmarker
         self._level = spec.inputs[0]
@@ -127,20 +130,28 @@ class Looker:
         return best.with_points(points)
 
     def _pass(self, frames: Array, places: NDArray[np.int64], quarters: int) -> Seen:
-        box, arrays, room = self._boxes[quarters], self._detector.arrays, self._detector.capacity
+        box = self._boxes[quarters]
+        detector = self._detector
+        if self._wide is not None and box.filled[1] <= self._tall(self._wide):
+            detector = self._wide
+        arrays, room, tall = detector.arrays, detector.capacity, self._tall(detector)
         target = arrays[self._seen.in_graph]
         found, faces = [np.zeros(0, np.int32)], [np.zeros((0, MOST, FIELDS), np.float32)]
         for start in range(0, len(places), room):
             some = places[start : start + room]
             self._kernels.crop(
-                frames, self._surface, box.plan(some), self._square, target, side=box.side, filled=box.filled
+                frames, self._surface, box.plan(some), self._square, target, side=box.side, tall=tall, filled=box.filled
             )
-            self._detector.run(len(some))
+            detector.run(len(some))
             self.passes += len(some)
-            count, kept = self._kernels.faces([arrays[name] for name in HEADS], len(some), _LEAST_SCORE)
+            count, kept = self._kernels.faces([arrays[name] for name in HEADS], len(some), _LEAST_SCORE, box.side)
             found.append(count)
             faces.append(kept)
         return Seen.read(np.concatenate(found), np.concatenate(faces), places, box)
+
+    def _tall(self, detector: Buckets) -> int:
+        """Rows of the picture that it is given."""
+        return int(detector.arrays[self._seen.in_graph].shape[2])
 
     def _landmarks(
         self, network: Buckets, frames: Array, frame_of: NDArray[np.int32], to_frame: NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from farm.inference import providers as ep
 from farm.inference.bound import GRAPHS, BoundNetwork, Source, open_bound
 from farm.inference.buckets import Buckets, Home, ready
 from farm.inference.half import half_bytes
+from farm.inference.picture_size import sized_bytes
 from farm.inference.rebatch import proved_free
 from farm.inference.spec import ModelSpec
 
@@ -34,6 +35,11 @@ FUSED: Mapping[str, str] = {**CHOSEN, "fuse_conv_bias": "1"}
 and fusing the bias made the landmarks' hundred small convolutions a third faster, for ten seconds more to open them."""
 EYES = 2
 """While one waits for the card another works."""
+WIDE = (640, 384)
+"""Columns and rows that a detector is given of a plate half again as wide as high or wider: what is empty of a square
+costs as much as what is not."""
+SWAPPED = 32
+"""Faces that a swapper is given at most at once; more of them made none of those that were measured faster."""
 _EMBEDDED = 8
 _HANDS = 8
 _STAGES = ("paint", "fetch", "feed", "aside")
@@ -119,20 +125,30 @@ class Stage:
         *,
         precision: str | None = None,
         look: bool = False,
+        size: tuple[int, int] | None = None,
         tuning: Mapping[str, str] = CHOSEN,
     ) -> Opened:
-        """Open one; it is run in this stage's thread. look: it looks at frames, see `looking_source`."""
+        """Open one; it is run in this stage's thread. look: it looks at frames, see `looking_source`.
+
+        size: columns and rows of its picture, where it shall not be the contract's.
+        """
         spec: ModelSpec = self._models.catalogue.spec(name)
         path = self._models.weights(name, precision)
-        source = looking_source(path, self._device.name) if look else path
-        bound = [self._bound(source, path, size, name, tuning) for size in sorted(set(sizes))]
+
+        def made(given: Source) -> Source:
+            half = looking_source(given, self._device.name) if look else given
+            return half if size is None else sized_bytes(half, *size)
+
+        bound = [self._bound(made, path, count, name, tuning) for count in sorted(set(sizes))]
         buckets = Buckets(bound, capacity, self.kernels.empty, warm=False, home=self.home)
         self.open.append(buckets)
         file = precision or spec.default_precision
         self.uses.append(
             {
                 "name": name,
-                "precision": f"{file}, computed in half but for its heads" if source is not path else file,
+                "precision": f"{file}, computed in half but for its heads"
+                if look and self._device.name == CARD
+                else file,
                 "sha256": spec.file(precision).sha256 or "",
                 "licence": spec.licence.id,
                 "requested": self._device.providers,
@@ -144,7 +160,10 @@ class Stage:
         )
         return Opened(buckets, spec)
 
-    def _bound(self, source: Source, path: Path, size: int, name: str, tuning: Mapping[str, str]) -> BoundNetwork:
+    def _bound(
+        self, made: Callable[[Source], Source], path: Path, size: int, name: str, tuning: Mapping[str, str]
+    ) -> BoundNetwork:
+        """What is `made` of the file at `path`, for so many samples; of a copy with a free batch where it has none."""
         told: dict[str, Any] = {
             "requested": self._device.providers,
             "stream": self.kernels.stream,
@@ -152,10 +171,10 @@ class Stage:
             "name": name,
             "tuning": tuning if self._device.name == CARD else {},
         }
-        network = open_bound(source, size, **told)
+        network = open_bound(made(path), size, **told)
         if all(port.shape[0] == size for port in (*network.inputs, *network.outputs)):
             return network
-        return open_bound(proved_free(path), size, **told)
+        return open_bound(made(proved_free(path)), size, **told)
 
 
 class Eye(Stage):
@@ -166,12 +185,13 @@ class Eye(Stage):
         super().__init__(device, models, urgent=True, name="look")
         keys, twin = batch // CADENCE + 1, device.name == TWIN
         self.detector = self.network(DETECTOR, (keys,), keys, look=True)
+        self.wide = self.network(DETECTOR, (keys,), keys, look=True, size=WIDE)
         self.rough = self.network(LANDMARKER, (keys,), keys, look=True)
         sizes = (batch, max(1, batch // 4)) if twin else (batch,)
         self.landmarker = self.network(LANDMARKER, sizes, batch, look=True, tuning=FUSED)
         self.embedder = self.network(EMBEDDER, (_EMBEDDED,), _EMBEDDED)
         palms = batch // HANDS_EVERY + 1
-        self.palms = self.network(PALMS, (palms,), palms)
+        self.palms = self.network(PALMS, (palms,), palms, look=True)
         self.hands = self.network(HANDS, (_HANDS,), _HANDS)
 
 
@@ -227,8 +247,9 @@ class CardNetworks:
             self._swapper: Opened | None = None
             if swapper is not None:
                 needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings or SwapSettings())
+                most = min(batch, SWAPPED)
                 self._swapper = self.hand.network(
-                    swapper, (batch, max(1, batch // 4)), max(batch, needed), precision=precision
+                    swapper, (most, max(1, most // 4)), max(batch, needed), precision=precision
                 )
             self._restorer: Opened | None = None
             if restorer is not None:
@@ -285,15 +306,9 @@ class CardNetworks:
         return made
 
 
-def looking_source(path: Path, device: str) -> Source:
+def looking_source(source: Source, device: str) -> Source:
     """The graph that looks at frames on `device`: in half precision but for its heads on a card, as it is elsewhere.
 
-    Rounding to half precision on a processor costs time instead of saving it. Needs the onnx package; without it the
-    graph stays as it is.
+    Rounding to half precision on a processor costs time instead of saving it.
     """
-    if device != CARD:
-        return path
-    try:
-        return half_bytes(path, heads=True)
-    except ModuleNotFoundError:
-        return path
+    return half_bytes(source, heads=True) if device == CARD else source

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from farm.faces.cuda.surface import Floats
 from farm.faces.detect import decode, suppress
 
-CELLS = 8400
 MOST = 32
 FIELDS = 15
 STRIDES = (8, 16, 32)
@@ -19,16 +18,21 @@ HEADS = tuple(f"{kind}_{stride}" for kind in ("cls", "obj", "bbox", "kps") for s
 MOST_OVERLAP = 0.3
 
 
-def faces(heads: Sequence[NDArray[np.float32]], least: float) -> tuple[NDArray[np.int32], Floats]:
+def cells_of(fine: int) -> int:
+    """How many cells a picture has in all, of which `fine` have a stride of 8 pixels."""
+    return fine + fine // 4 + fine // 16
+
+
+def faces(heads: Sequence[NDArray[np.float32]], least: float, across: int) -> tuple[NDArray[np.int32], Floats]:
     """How many faces each frame shows (which may be more than `MOST`), and (frames, MOST, 15): score, box, five points.
 
-    Best first, in pixels of the 640 px square.
+    across: columns of the picture that the detector was given. Best first, in pixels of that picture.
     """
     frames = len(heads[0])
     count, out = np.zeros(frames, np.int32), np.zeros((frames, MOST, FIELDS), np.float32)
     for frame in range(frames):
         outputs = {name: head[frame] for name, head in zip(HEADS, heads, strict=True)}
-        box, five, score = decode(outputs, least)
+        box, five, score = decode(outputs, least, across)
         kept = suppress(box, score)
         count[frame] = len(kept)
         for place, index in enumerate(kept[:MOST]):

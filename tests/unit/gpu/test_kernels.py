@@ -41,7 +41,7 @@ def test_crop(emulated: tuple[Emulated, int], tensor: crop.Tensor, phases: int) 
     crop.crop(frames, place, plan, packing, told, side=side, phases=phases, filled=(32, 20))
     kernels.launch(
         "crop", 2 * side * side, frames, place.width, place.height, place.code, len(plan), plan.frame_of, plan.affine,
-        plan.taps, side, phases, 32, 20, packing.pack, packing.swapped, packing.interleaved, made,
+        plan.taps, side, side, phases, 32, 20, packing.pack, packing.swapped, packing.interleaved, made,
     )  # fmt: skip
     np.testing.assert_array_equal(made, told)
 
@@ -167,23 +167,27 @@ def test_mix(emulated: tuple[Emulated, int], tensor: crop.Tensor) -> None:
     np.testing.assert_allclose(out, told, atol=1e-6)
 
 
-def test_yunet(emulated: tuple[Emulated, int]) -> None:
+@pytest.mark.parametrize("size", [(640, 640), (640, 384)], ids=["square", "wide"])
+def test_yunet(emulated: tuple[Emulated, int], size: tuple[int, int]) -> None:
     kernels, _ = emulated
-    random = np.random.default_rng(10)
+    random, across, down = np.random.default_rng(10), *size
     widths = {"cls": 1, "obj": 1, "bbox": 4, "kps": 10}
     heads = [
-        random.normal(0, 0.6, (2, (640 // stride) ** 2, width)).astype(np.float32)
+        random.normal(0, 0.6, (2, across * down // stride**2, width)).astype(np.float32)
         if width > 1
-        else (random.random((2, (640 // stride) ** 2, 1)) * np.float32(0.79)).astype(np.float32)
+        else (random.random((2, across * down // stride**2, 1)) * np.float32(0.79)).astype(np.float32)
         for kind, width in widths.items()
         for stride in yunet.STRIDES
     ]
-    told_count, told = yunet.faces(heads, 0.7)
+    told_count, told = yunet.faces(heads, 0.7, across)
     found, kept = np.zeros(2, np.int32), np.zeros(2, np.int32)
-    cells, scores = np.zeros((2, yunet.CELLS), np.int32), np.zeros((2, yunet.CELLS), np.float32)
+    fine = across * down // 64
+    every = yunet.cells_of(fine)
+    cells, scores = np.zeros((2, every), np.int32), np.zeros((2, every), np.float32)
     out = np.zeros((2, yunet.MOST, yunet.FIELDS), np.float32)
-    kernels.launch("yunet_cells", 2 * yunet.CELLS, *heads, 2, 0.7, found, cells, scores)
-    kernels.launch("yunet_faces", 2, *heads, 2, float(yunet.MOST_OVERLAP), found, cells, scores, kept, out)
+    kernels.launch("yunet_cells", 2 * every, *heads, 2, fine, 0.7, found, cells, scores)
+    most = float(yunet.MOST_OVERLAP)
+    kernels.launch("yunet_faces", 2, *heads, 2, fine, across // 8, most, found, cells, scores, kept, out)
     assert kept.tolist() == told_count.tolist()
     assert told_count.min() > 3
     np.testing.assert_allclose(out, told, rtol=1e-4, atol=1e-3)

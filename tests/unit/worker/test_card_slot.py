@@ -21,6 +21,7 @@ from farm.worker import back_end
 from farm.worker.card_slot import CardSlot, fast_enough, swapper_rates
 from farm.worker.devices import Card, process_mib
 from farm.worker.plan_slots import PlanBook, SlotPlan, slots_of
+from farm.worker.toolbox import Toolbox
 
 CARD = Card("GPU-1", "NVIDIA Test", 24576, 24000)
 RECIPE = Recipe(name="r", processors=(ProcessorSpec(kind="swap", model="inswapper-128", settings={}),))
@@ -289,3 +290,57 @@ def test_cupy_s_errors_become_the_farm_s(text: str, kind: type[Exception]) -> No
         raise error(text)
     with pytest.raises(KeyError), device_errors("a chunk"):
         raise KeyError(text)
+
+
+def _opened_sights(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> list[int]:
+    batches: list[int] = []
+
+    def open_sight(_: Any, __: Any, batch: int) -> Any:
+        if error is not None:
+            raise error
+        batches.append(batch)
+        return SimpleNamespace(batch=batch, close=lambda: None)
+
+    monkeypatch.setattr(module, "Sight", open_sight)
+    return batches
+
+
+def test_eyes_are_opened_ahead_with_the_batch_that_is_likely_and_the_first_chunk_uses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = _opened_sights(monkeypatch)
+    given: list[Any] = []
+    monkeypatch.setattr(module, "CardNetworks", lambda *_, sight, **__: given.append(sight))
+    slot = _slot(tmp_path)
+    slot.open_eyes(MODELS)
+    slot.open_eyes(MODELS)
+    assert batches == [32]
+    slot.networks(preset("swap"), MODELS)
+    assert batches == [32]
+    assert given[0].batch == 32
+    book = PlanBook(tmp_path / "other.json")
+    book.put(CARD, "a recipe", SlotPlan(1, 16, 4000, "measured"))
+    CardSlot(Settings(), book, card=CARD).open_eyes(MODELS)
+    assert batches == [32, 16]
+
+
+def test_no_eyes_are_opened_where_no_card_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = _opened_sights(monkeypatch)
+    book = PlanBook(tmp_path / "plans.json")
+    for slot in (CardSlot(Settings(), book), CardSlot(Settings(), book, card=CARD, missing="CuPy is not installed")):
+        assert not slot.usable
+        slot.open_eyes(MODELS)
+    assert batches == []
+
+
+def test_what_fails_when_a_slot_is_warmed_is_left_to_the_first_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _opened_sights(monkeypatch, OutOfMemoryError("full"))
+    toolbox = Toolbox(Settings(), None)
+    toolbox._card = _slot(tmp_path)
+    monkeypatch.setattr(Toolbox, "models", lambda _: MODELS)
+    monkeypatch.setattr(module.nvdec, "claim_primary_context", lambda: None)
+    toolbox._warm()
+    with pytest.raises(OutOfMemoryError):
+        toolbox.card.open_eyes(MODELS)
