@@ -14,6 +14,9 @@ log = structlog.get_logger(__name__)
 
 _CONTROL = "nvidia-cuda-mps-control"
 _SECONDS = 20
+_CONNECTIONS, _ALL_CONNECTIONS = 10, 64
+"""Queues to the card: a slot has eight streams, and two that share a queue wait for each other. The service has some 96
+for all its clients, and a client that finds none left cannot start."""
 
 Run = Callable[[Sequence[str], dict[str, str], str], int]
 """Runs a command with more environment and this input; its exit status."""
@@ -51,7 +54,8 @@ class Mps:
         if code:
             return cls({}, f"{_CONTROL} ended with {code}", run)
         log.info("the card's slots share it by MPS", card=uuid)
-        return cls(told, "", run)
+        queues = max(2, min(_CONNECTIONS, _ALL_CONNECTIONS // slots))
+        return cls(told | {"CUDA_DEVICE_MAX_CONNECTIONS": str(queues)}, "", run)
 
     def stop(self) -> None:
         if self.environment:

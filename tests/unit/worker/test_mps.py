@@ -31,6 +31,7 @@ def test_several_slots_share_a_card_until_their_worker_ends(tmp_path: Path) -> N
     mps = Mps.start("GPU-1", 2, tmp_path / "pipes", which=_there, run=run)
     assert mps.environment["CUDA_MPS_PIPE_DIRECTORY"] == str(tmp_path / "pipes")
     assert run.environments[0]["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert mps.environment["CUDA_DEVICE_MAX_CONNECTIONS"] == "10"
     mps.stop()
     assert run.said == [(("nvidia-cuda-mps-control", "-d"), ""), (("nvidia-cuda-mps-control",), "quit\n")]
 
@@ -52,3 +53,9 @@ def test_where_it_is_of_no_use_or_missing_slots_go_without(
     before = len(run.said)
     mps.stop()
     assert len(run.said) == before
+
+
+@pytest.mark.parametrize(("slots", "queues"), [(6, "10"), (8, "8"), (20, "3"), (48, "2")])
+def test_many_slots_leave_each_other_queues_to_the_card(tmp_path: Path, slots: int, queues: str) -> None:
+    mps = Mps.start("GPU-1", slots, tmp_path, which=_there, run=_Commands())
+    assert mps.environment["CUDA_DEVICE_MAX_CONNECTIONS"] == queues
