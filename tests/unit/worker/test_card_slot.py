@@ -185,7 +185,7 @@ def test_memory_that_runs_out_in_a_chunk_halves_the_batch_and_in_the_end_leaves_
     while chosen.networks is not None:
         seen.append((chosen.networks.batch, chosen.batch_halved))
         chosen = back_end.smaller(chosen, slot, RECIPE, _facts(), MODELS)
-    assert seen == [(16, 0), (8, 1), (4, 2)]
+    assert seen == [(32, 0), (16, 1), (8, 2), (4, 3)]
     assert chosen.record()["back_end"] == "cpu"
     assert "smallest batch" in chosen.why
     assert all(made.closed for made in maker.made)
