@@ -33,7 +33,7 @@ from farm.faces.candidate import PictureBytes
 from farm.faces.cuda.compiled import cupy
 from farm.faces.cuda.device import CudaKernels
 from farm.faces.cuda.fit import surface_of
-from farm.faces.cuda.networks import CARD, CHOSEN, SWAPPED, TWIN, CardNetworks, Device, Sight
+from farm.faces.cuda.networks import CARD, CHOSEN, TWIN, CardNetworks, Device, Sight
 from farm.faces.cuda.overlay import Overlay
 from farm.faces.cuda.painter import step_settings
 from farm.faces.cuda.pipeline import CONTEXT, CardPipeline
@@ -222,7 +222,7 @@ def network_alone(source: Path, name: str, batch: int, seconds: float, runs: int
 def answer(slot: Slot, order: dict[str, Any], frames: int) -> dict[str, Any]:
     """What an order asks for, done."""
     if "alone" in order:
-        rates = network_alone(Path(order["model"]), "swapper", min(slot.batch, SWAPPED), order["alone"], order["runs"])
+        rates = network_alone(Path(order["model"]), "swapper", slot.batch, order["alone"], order["runs"])
         return {"alone": statistics.median(rates)}
     if "open" in order:
         start = time.perf_counter()

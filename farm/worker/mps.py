@@ -15,8 +15,8 @@ log = structlog.get_logger(__name__)
 _CONTROL = "nvidia-cuda-mps-control"
 _SECONDS = 20
 _CONNECTIONS, _ALL_CONNECTIONS = 10, 64
-"""Queues to the card: a slot has eight streams, and two that share a queue wait for each other. The service has some 96
-for all its clients, and a client that finds none left cannot start."""
+"""Queues to the card: a slot has eight streams, and two that share a queue wait for each other. All clients
+of the service have theirs from one pool, so that those of many slots are fewer."""
 
 Run = Callable[[Sequence[str], dict[str, str], str], int]
 """Runs a command with more environment and this input; its exit status."""

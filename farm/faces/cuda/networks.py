@@ -36,10 +36,8 @@ and fusing the bias made the landmarks' hundred small convolutions a third faste
 EYES = 2
 """While one waits for the card another works."""
 WIDE = (640, 384)
-"""Columns and rows that a detector is given of a plate half again as wide as high or wider: what is empty of a square
-costs as much as what is not."""
-SWAPPED = 32
-"""Faces that a swapper is given at most at once; more of them made none of those that were measured faster."""
+"""Columns and rows that a detector is given of a plate of five to three or wider: what is empty of a square costs as
+much as what is not."""
 _EMBEDDED = 8
 _HANDS = 8
 _STAGES = ("paint", "fetch", "feed", "aside")
@@ -247,9 +245,8 @@ class CardNetworks:
             self._swapper: Opened | None = None
             if swapper is not None:
                 needed = SwapStep.pictures_needed(models.catalogue.spec(swapper), settings or SwapSettings())
-                most = min(batch, SWAPPED)
                 self._swapper = self.hand.network(
-                    swapper, (most, max(1, most // 4)), max(batch, needed), precision=precision
+                    swapper, (batch, max(1, batch // 4)), max(batch, needed), precision=precision
                 )
             self._restorer: Opened | None = None
             if restorer is not None:
