@@ -137,7 +137,8 @@ def outline(hand: Hand, rgb: NDArray[np.float32], origin: NDArray[np.floating]) 
 
     Fingers are drawn a little wider than the knuckles are apart, and longer for the nails. What is much darker than the
     hand in its middle (a brow, hair) is not the hand, but the gap between two fingers is: a sliver of a new face in it
-    would be lit as if there were no hand.
+    would be lit as if there were no hand. Gaps are those of fingers as wide as the knuckles are apart: what the drawn
+    ones hold of the skin above and below a brow would close over it.
     """
     points = hand.points - np.asarray(origin, np.float64)
     knuckles = points[[5, 9, 13, 17]]
@@ -151,10 +152,11 @@ def outline(hand: Hand, rgb: NDArray[np.float32], origin: NDArray[np.floating]) 
     middle = float(np.median(sample))
     spread = 1.48 * float(np.median(np.abs(sample - middle)))
     dark = middle - max(16.0, 3.5 * spread)
-    lit = np.asarray(area * np.clip((light - dark + 6) / 6, 0, 1), np.float32)
-    radius = max(1, round(_GAP * width))
+    lit = np.asarray(np.clip((light - dark + 6) / 6, 0, 1), np.float32)
+    slim = _drawn(points, rgb.shape[:2], width) * lit
+    radius = max(1, round((_GAP + (_ROUNDED - 1) / 2) * width))
     disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
-    return np.maximum(lit, cv2.morphologyEx(lit, cv2.MORPH_CLOSE, disc)).astype(np.float32)
+    return np.asarray(np.maximum(area * lit, cv2.morphologyEx(slim, cv2.MORPH_CLOSE, disc)), np.float32)
 
 
 def _drawn(points: NDArray[np.float64], shape: tuple[int, ...], width: float) -> NDArray[np.float32]:

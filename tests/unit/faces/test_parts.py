@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,16 @@ def test_what_is_dark_beside_a_hand_is_not_the_hand_but_the_gap_between_two_fing
     assert area[32, 103] == 0
     assert area[32, 96] > 0.99
     assert area[32, 61] > 0.99
+
+
+def test_a_brow_that_ends_beside_a_finger_is_not_closed_into_the_hand() -> None:
+    hand = spread_hand()
+    large = replace(hand, points=hand.points * 3)
+    rgb = np.full((390, 390, 3), 0.6, np.float32)
+    rgb[90:105, 300:] = 0.1
+    area = outline(large, rgb, np.zeros(2))
+    assert area[97, 312] < 0.01
+    assert area[80, 312] > 0.9
 
 
 def test_work_is_done_ahead_in_order_and_no_farther_than_allowed() -> None:
