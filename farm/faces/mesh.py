@@ -32,6 +32,8 @@ LEFT_EYE = (263, 466, 388, 387, 386, 385, 384, 398, 362, 382, 381, 380, 374, 373
 RIGHT_BROW = (70, 63, 105, 66, 107, 55, 65, 52, 53, 46)
 LEFT_BROW = (300, 293, 334, 296, 336, 285, 295, 282, 283, 276)
 """Closed outlines; "right" is the person's right, which is the left of a picture that is not mirrored."""
+BEYOND = 1 / 8
+"""Share of what its corners span by which a pixel of a triangle may lie beyond them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Raster:
         """Per-vertex `values` (v, k) spread over the pixels: float32[h, w, k], `outside` where the mesh is not.
 
         Linear inside each triangle, as barycentric coordinates are: an affine map for each; the mean where it is flat.
+        Pixels whose centres lie beyond their triangle's edge get values at most `BEYOND` of the corners' range farther
+        than the corners': on a triangle seen nearly edge-on half a pixel would lead far away.
         """
         height, width = self.ids.shape
         x, y = self.points[self.triangles].transpose(2, 1, 0)[..., None]
@@ -101,7 +105,10 @@ class Raster:
         out = over_pixels(along, 0) * np.arange(width, dtype=np.float32)[:, None]
         out += over_pixels(down, 0) * np.arange(height, dtype=np.float32)[:, None, None]
         out += over_pixels(start, outside)
-        return out
+        least, most = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
+        more = BEYOND * (most - least)
+        least, most = over_pixels(least - more, outside), over_pixels(most + more, outside)
+        return np.asarray(np.clip(out, least, most, out=out), np.float32)
 
     def barycentric(self) -> NDArray[np.float32]:
         """float32[h, w, 3]: weights of the pixel's triangle corners, summing to 1; -1 where the mesh is not."""

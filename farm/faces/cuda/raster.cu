@@ -83,6 +83,13 @@ extern "C" __global__ void raster_draw(
     }
 }
 
+// The corners' values by their weights; beyond the triangle's edge an eighth of what they span farther at most.
+__device__ inline float between(float first, float second, float third, float a, float b, float c) {
+    float value = first * a + second * b + third * c;
+    float least = fminf(a, fminf(b, c)), most = fmaxf(a, fmaxf(b, c)), more = (most - least) * 0.125f;
+    return fminf(fmaxf(value, least - more), most + more);
+}
+
 // `order` (n, triangles): the triangle of each rank, from 1. `corners` (triangles, 3). `points`, `source` (n, vertices, 2):
 // where the mesh lies on the canvas and on the plate under it; `uv` (vertices, 2). `step` (n): plate pixels for a canvas
 // pixel. `spots` gets u, v, x, y and whether the mesh is there, for each pixel.
@@ -113,8 +120,8 @@ extern "C" __global__ void raster_map(
     }
     float first = 1.0f - second - third;
     for (int i = 0; i < 2; ++i) {
-        out[i] = first * uv[a + i] + second * uv[b + i] + third * uv[c + i];
-        out[2 + i] = first * s[a + i] + second * s[b + i] + third * s[c + i];
+        out[i] = between(first, second, third, uv[a + i], uv[b + i], uv[c + i]);
+        out[2 + i] = between(first, second, third, s[a + i], s[b + i], s[c + i]);
     }
 }
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from farm.faces.cuda.canvas import Ints, faces_of
 from farm.faces.cuda.surface import Floats
-from farm.faces.mesh import VERTICES, canonical_mesh
+from farm.faces.mesh import BEYOND, VERTICES, canonical_mesh
 from farm.faces.meshwarp import step_of
 
 FLAT = np.float32(1e-6)
@@ -102,7 +102,10 @@ def raster_map(
         weights = _weights(points[face][corner], x[seen], y[seen])
         for values, columns in ((uv, slice(0, 2)), (source[face], slice(2, 4))):
             at = values[corner]
-            out[seen, columns] = sum(weights[k][:, None] * at[:, k] for k in range(3))
+            spread = sum(weights[k][:, None] * at[:, k] for k in range(3))
+            least, most = at.min(axis=1), at.max(axis=1)
+            more = (most - least) * np.float32(BEYOND)
+            out[seen, columns] = np.clip(spread, least - more, most + more)
 
 
 def raster_spread(
