@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.mesh import VERTICES, canonical_mesh
-from farm.faces.texture import SIZE, Mask, Texture, atlas, blurred, skin_coloured, smoothstep
+from farm.faces.texture import SIZE, Mask, Texture, atlas, blurred, shading, skin_coloured, smoothstep
 
 _FILL_SIGMAS = (1.5, 3.0, 6.0, 12.0, 24.0)
+_LIPS_SIGMA, _SKIN = 0.012, np.float32(0.03)
 _EDGE_ON = (0.05, 0.2)
 """How far a place must face the camera to be told from what lies beside the head, 0 edge-on to 1."""
 
@@ -71,7 +72,16 @@ def bared(detail: Texture, known: Mask) -> Texture:
         share += add
     fill = np.asarray(total / np.maximum(share, np.float32(1e-3)), np.float32)
     keep = _resized(known, len(detail))[..., None]
-    return np.asarray(detail * keep + _resized(fill, len(detail)) * (1 - keep), np.float32)
+    return without_teeth(np.asarray(detail * keep + _resized(fill, len(detail)) * (1 - keep), np.float32))
+
+
+def without_teeth(detail: Texture) -> Texture:
+    """`detail` (n, n, 3) with lips where the mouth's inside is, which stays the plate's; its rim would be seen."""
+    place = atlas(len(detail))
+    mouth, outside = place.mouth, np.asarray(place.inside * (1 - place.mouth), np.float32)
+    # In the corners there is skin beside the mouth and hardly any lip.
+    around = shading(detail, np.asarray(outside * np.maximum(place.lips, _SKIN), np.float32), _LIPS_SIGMA)
+    return np.asarray(detail + (around - detail) * blurred(mouth, len(detail) / 512)[..., None], np.float32)
 
 
 def _resized(values: NDArray[np.float32], side: int) -> NDArray[np.float32]:

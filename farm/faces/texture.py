@@ -45,8 +45,9 @@ class Atlas:
     ----------
     inside: where the face is. corners, weights: for each such pixel the triangle's vertices and barycentric weights.
     edge: distance to the outline, as a share of the side.
-    eyes, brows, lips: the features. cheeks: skin that is nearly always bare. core: the features and what lies between
-        them, which belong to the face whatever their colour. middle: the core without what lies around the brows.
+    eyes, brows, lips: the features. mouth: what lies inside the lips, with their rim. cheeks: skin that is nearly
+        always bare. core: the features and what lies between them, which belong to the face whatever their colour. middle:
+        the core without what lies around the brows.
     """
 
     size: int
@@ -57,6 +58,7 @@ class Atlas:
     eyes: Mask
     brows: Mask
     lips: Mask
+    mouth: Mask
     cheeks: Mask
     core: Mask
     middle: Mask
@@ -86,6 +88,7 @@ def atlas(size: int = SIZE) -> Atlas:
         eyes=eyes,
         brows=brows,
         lips=_filled(mesh.OUTER_LIPS, size),
+        mouth=np.asarray(cv2.dilate(_filled(mesh.INNER_LIPS, size), _disc(size // 170)), np.float32),
         cheeks=np.maximum.reduce([_hull(ids, size, grow=size // 128) for ids in _CHEEKS]),
         core=np.maximum(_hull(gaze, size, grow=3 * size // 128), middle),
         middle=np.asarray(middle, np.float32),
