@@ -46,8 +46,8 @@ class Atlas:
     inside: where the face is. corners, weights: for each such pixel the triangle's vertices and barycentric weights.
     edge: distance to the outline, as a share of the side.
     eyes, brows, lips: the features. mouth: what lies inside the lips, with their rim. cheeks: skin that is nearly
-        always bare. core: the features and what lies between them, which belong to the face whatever their colour. middle:
-        the core without what lies around the brows.
+        always bare. core: the features and what lies between them, which belong to the face whatever their colour.
+        middle: the core without what lies around the brows.
     """
 
     size: int
