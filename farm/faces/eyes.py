@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces.mesh import LEFT_EYE, RIGHT_EYE
-from farm.faces.texture import Mask, Texture, filled_outline, smoothstep
+from farm.faces.mesh import LEFT_EYE, RIGHT_EYE, VERTICES
+from farm.faces.texture import Mask, Texture, blurred, filled_outline, smoothstep
 
 Outline = tuple[int, ...]
 _EYES: tuple[tuple[Outline, int, Outline], ...] = (
@@ -14,19 +14,47 @@ _EYES: tuple[tuple[Outline, int, Outline], ...] = (
     (LEFT_EYE, 473, (474, 475, 476, 477)),
 )
 _LIDS = ((159, 145, 33, 133), (386, 374, 263, 362))
+_EDGE = 0.004
+"""How soft an eyeball's edge is, as a share of the face."""
 _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 
 def openness(points: NDArray[np.floating]) -> float:
     """Gap between the lids over the eye's width, the mean of both eyes: about .3 open, under .1 shut."""
+    return float(np.mean(gaps(points)))
+
+
+def gaps(points: NDArray[np.floating]) -> tuple[float, float]:
+    """Gap between the lids over the eye's width, of the right and the left eye of a face (>=468, >=2)."""
     p = np.asarray(points, np.float64)[:, :2]
-    gaps = [np.hypot(*(p[up] - p[low])) / max(1e-6, np.hypot(*(p[a] - p[b]))) for up, low, a, b in _LIDS]
-    return float(np.mean(gaps))
+    right, left = (
+        float(np.hypot(*(p[up] - p[low]))) / max(1e-6, float(np.hypot(*(p[a] - p[b])))) for up, low, a, b in _LIDS
+    )
+    return right, left
 
 
 def eyeballs(points: NDArray[np.floating], shape: tuple[int, int]) -> Mask:
     """What is seen between the lids, on a canvas (h, w)."""
     return np.maximum(*(filled_outline(points[list(outline)], shape) for outline, _, _ in _EYES))
+
+
+def balls(points: NDArray[np.floating], shape: tuple[int, int]) -> list[tuple[slice, slice, Mask]]:
+    """Right and left eyeball as far as they are seen, with soft edges: rows, columns and mask on a canvas (h, w).
+
+    The mask of an eye that lies beside the canvas has no pixels.
+    """
+    width = float(np.ptp(points[:VERTICES, :2], axis=0).max())
+    soft = max(0.5, _EDGE * width)
+    found = []
+    for outline, _, _ in _EYES:
+        line = np.asarray(points, np.float64)[list(outline), :2]
+        low = np.clip(np.floor(line.min(axis=0) - 4 * soft), 0, shape[::-1]).astype(int)
+        high = np.clip(np.ceil(line.max(axis=0) + 4 * soft) + 1, low, shape[::-1]).astype(int)
+        hard = np.zeros((high - low)[::-1], np.float32)
+        if hard.size:
+            hard = blurred(filled_outline(line - low, hard.shape), soft)
+        found.append((slice(low[1], high[1]), slice(low[0], high[0]), hard))
+    return found
 
 
 def irises(points: NDArray[np.floating], shape: tuple[int, ...]) -> list[tuple[slice, slice, Mask]]:

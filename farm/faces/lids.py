@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.faces.bare import bared
+from farm.faces.eyes import gaps
 from farm.faces.mesh import LEFT_EYE, RIGHT_EYE, canonical_mesh
 from farm.faces.texture import Mask, Texture, atlas, blurred, filled_outline, smoothstep
 
 Shut = tuple[float, float]
 """How far the right and the left eye are shut, 0 open to 1."""
 
-_LIDS = ((159, 145, 33, 133), (386, 374, 263, 362))
 _NARROW, _SHUT = 0.2, 0.08
 """Gap between the lids over the eye's width: from where a lid is stretched, and where it is all that is seen."""
 _RIMS = (RIGHT_EYE[8:] + RIGHT_EYE[:1], LEFT_EYE[8:] + LEFT_EYE[:1])
@@ -30,9 +30,7 @@ _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 def shut(points: NDArray[np.floating]) -> Shut:
     """How far the eyes of a face with landmarks `points` (>=468, >=2) are shut."""
-    p = np.asarray(points, np.float64)[:, :2]
-    gaps = [np.hypot(*(p[up] - p[low])) / max(1e-6, np.hypot(*(p[a] - p[b]))) for up, low, a, b in _LIDS]
-    right, left = (float(1 - smoothstep(np.array(gap), _SHUT, _NARROW)) for gap in gaps)
+    right, left = (float(1 - smoothstep(np.array(gap), _SHUT, _NARROW)) for gap in gaps(points))
     return right, left
 
 

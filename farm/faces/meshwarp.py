@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from farm.faces import eyes, hands, lids
+from farm.faces.eyecolour import EyeColour
 from farm.faces.geometry import HeadPose, placement
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mesh import INNER_LIPS, LEFT_EYE, OVAL, RIGHT_EYE, VERTICES, canonical_mesh, rasterise
@@ -49,8 +50,8 @@ _AS_SHARP, _AS_SHARP_IN_GRAIN = 0.78, 0.92
 is amplified flickers. In a grainy plate neither is seen, and a soft face is."""
 _GRAINY = (0.036, 0.05)
 """Root mean square of a face's fine detail, luma 0..1, from where a plate is a little grainy, and wholly."""
-_WHITE = 0.8
-"""Share of an open eye's pixels that are darker than its whites."""
+KEPT_EDGE = 0.003
+"""How soft the edge of what stays the plate's is, as a share of the face: more closes an eye ten pixels high."""
 _LUMA = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 
@@ -71,8 +72,8 @@ class SwapSettings(BaseModel):
     """How much of the plate's finest detail (grain, pores) lies over the new skin."""
     sharpness: float = Field(default=1.0, ge=0, le=1)
     """How far a skin that is softer than the plate is sharpened to match."""
-    iris: float = Field(default=0.8, ge=0, le=1)
-    """How far the plate's irises take on the identity's colour."""
+    iris: float = Field(default=1.0, ge=0, le=1)
+    """How far the plate's irises, and the whites around them, take on the identity's colour."""
     max_yaw: float = Field(default=70.0, ge=10, le=90)
     max_pitch: float = Field(default=55.0, ge=10, le=90)
     """Degrees beyond which a face is left as it is; the swap fades out over the 20 degrees before."""
@@ -125,7 +126,7 @@ def swap(frame: Frame, target: Target, identity: PreparedIdentity, settings: Swa
     skin = _with_grain(skin, plate, canvas, identity, settings.grain)
     skin = _sharpened(skin, plate, canvas, own, settings.sharpness)
     skin = lids.with_lashes(skin, plate, canvas.points, far, canvas.width)
-    plate = _with_iris(plate, canvas, target, identity, settings.iris)
+    EyeColour.of(target, identity, canvas.points, plate.shape[:2], settings.iris).paint(plate)
     face = plate + (skin - plate) * own[..., None]
     if not np.isfinite(face).all():
         return None
@@ -189,9 +190,9 @@ class _Canvas:
         return self.spots[size, step]
 
     def displaced_plate(self) -> Texture:
-        """The plate with its features moved to where the new face has them."""
+        """The plate with its features moved to where the new face has them, a picture of its own."""
         if np.array_equal(self.points, self.source):
-            return self.rgb
+            return self.rgb.copy()
         return np.asarray(sampled(self.rgb, self.plate_spot, cubic=True), np.float32)
 
 
@@ -319,51 +320,13 @@ def inner_face() -> Mask:
     return np.asarray((atlas().edge > 0.06).astype(np.float32))
 
 
-def _with_iris(
-    plate: Texture, canvas: _Canvas, target: Target, identity: PreparedIdentity, share: float
-) -> NDArray[np.float32]:
-    """The plate's eyes with irises of the identity's colour; glints stay."""
-    ratio = iris_ratio(target, identity)
-    if ratio is None or share == 0:
-        return plate
-    out = plate.copy()
-    for rows, columns, where in eyes.irises(canvas.points, plate.shape[:2]):
-        part = out[rows, columns]
-        glint = smoothstep(part @ _LUMA, 0.6, 0.85)
-        part *= 1 + (ratio - 1) * (where * (1 - glint) * np.float32(share))[..., None]
-    return out
-
-
-def iris_ratio(target: Target, identity: PreparedIdentity) -> NDArray[np.float32] | None:
-    """By what the plate's irises are scaled to have the identity's colour, RGB (3,); None where one is not known."""
-    if target.iris is None or identity.iris is None:
-        return None
-    # Colours are compared with each face's own skin, so that the light of the two pictures does not count.
-    wanted, given = _skin_tone(target.texture, target.skin), _skin_tone(identity.texture, identity.skin)
-    light = wanted / np.maximum(given, 0.02)
-    # Eyes that lie in the shade keep it: an iris lighter than their whites allow would glow.
-    light = light * min(1.0, _whites(target.texture, wanted) / max(0.02, _whites(identity.texture, given)))
-    return np.clip((identity.iris * light + 0.03) / (target.iris + 0.03), 0.4, 1.8).astype(np.float32)
-
-
-def _skin_tone(texture: Texture, skin: Mask) -> NDArray[np.float32]:
-    weight = (atlas().cheeks * skin).ravel()
-    return np.asarray(weight @ texture.reshape(-1, 3) / (weight.sum() + 1e-6), np.float32)
-
-
-def _whites(texture: Texture, tone: NDArray[np.float32]) -> float:
-    """How light the whites of the eyes are, as a share of the skin's `tone`."""
-    seen = texture[atlas().eyes > 0.5] @ _LUMA
-    return float(np.quantile(seen, _WHITE)) / max(0.02, float(tone @ _LUMA))
-
-
 def _masks(canvas: _Canvas, target: Target) -> tuple[Mask, Mask]:
     """Where the identity's skin goes, and where anything may change at all (h, w)."""
     width, reach = canvas.width, reach_of(target)
     whole = canvas.draw(reach) * canvas.inside
-    own = canvas.draw(reach * below_hairline()) * canvas.inside
-    own = own * (1 - _softened(kept_of(canvas.points, own.shape, width), 0.006 * width))
-    return _softened(own, 0.004 * width), _softened(smoothstep(whole, 0, 0.5), 0.004 * width)
+    own = _softened(canvas.draw(reach * below_hairline()) * canvas.inside, 0.004 * width)
+    own = own * (1 - _softened(kept_of(canvas.points, own.shape, width), KEPT_EDGE * width))
+    return own, _softened(smoothstep(whole, 0, 0.5), 0.004 * width)
 
 
 def reach_of(target: Target) -> Mask:

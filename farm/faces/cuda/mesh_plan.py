@@ -13,12 +13,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.faces import eyes, hands, lids, meshwarp
+from farm.faces import hands, lids, meshwarp
 from farm.faces.bank import Bank, coarse
 from farm.faces.bankpath import Shares
 from farm.faces.cuda.raster import Drawing
 from farm.faces.cuda.surface import Floats
 from farm.faces.dressing import dressed
+from farm.faces.eyecolour import EyeColour, Patch
 from farm.faces.identity import PreparedIdentity
 from farm.faces.mesh import VERTICES
 from farm.faces.meshwarp import SwapSettings
@@ -28,8 +29,6 @@ from farm.faces.tones import light_of
 from farm.faces.views import Box
 from farm.media.frame import Frame
 
-Patch = tuple[slice, slice, Mask]
-
 
 @dataclass(frozen=True, slots=True)
 class MeshFace:
@@ -37,8 +36,8 @@ class MeshFace:
 
     place: the frame in its batch. shares: of the identity's bank, None for the one face that it is. far: how far the
     eyes are shut. width: of the face, pixels. tones: float32[64, 64, 10]. fields: float32[128, 128, 2]. kept: float32
-    [h, w], what stays the plate's, hard edges. clear: float32[h, w], where no hand is; None without hands. lashes,
-    irises: small pictures on the canvas. ratio: float32[3], of the irises' colours.
+    [h, w], what stays the plate's, hard edges. clear: float32[h, w], where no hand is; None without hands. lashes:
+    small pictures on the canvas. eyes: the colours that the plate's eyes take on.
     """
 
     place: int
@@ -54,8 +53,7 @@ class MeshFace:
     kept: Mask
     clear: Mask | None
     lashes: list[Patch]
-    irises: list[Patch]
-    ratio: Floats
+    eyes: EyeColour
 
     @property
     def pixels(self) -> int:
@@ -90,7 +88,6 @@ def mesh_face(
     light = light_of(target, shown, settings.light_scale)
     reach = meshwarp.reach_of(target)
     far = lids.shut(source) if identity.lids is not None else (0.0, 0.0)
-    ratio = meshwarp.iris_ratio(target, shown) if settings.iris else None
     return MeshFace(
         place,
         identity,
@@ -105,8 +102,7 @@ def mesh_face(
         meshwarp.kept_of(points, shape, width),
         _clear(target, seen(box), origin[:2], width) if target.hands else None,
         lids.lashes(points, far, width, shape),
-        [] if ratio is None else eyes.irises(points, shape),
-        np.ones(3, np.float32) if ratio is None else ratio,
+        EyeColour.of(target, shown, points, shape, settings.iris),
     )
 
 

@@ -24,7 +24,7 @@ from farm.faces.tones import SIDE
 
 ROOM = 1 << 21
 """Pixels of all canvases that are worked on at a time; a larger face is worked on alone."""
-_PATCHES = 4
+_PATCHES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +155,11 @@ class _Group:
     def _masks(self, areas: Array) -> Array:
         """Where skin goes and where anything changes, with soft edges."""
         [kept] = self._device.put(np.concatenate([face.kept.ravel() for face in self._faces]))
-        kept = self._blurred(kept, 1, [max(0.5, 0.006 * face.width) for face in self._faces], "kept")
-        hard = self._room("hard", 2)
-        self._run(do.SPARE, areas, kept, hard)
-        return self._blurred(hard, 2, [max(0.5, 0.004 * face.width) for face in self._faces], "masks")
+        kept = self._blurred(kept, 1, [max(0.5, meshwarp.KEPT_EDGE * face.width) for face in self._faces], "kept")
+        soft = self._blurred(areas, 4, [max(0.5, 0.004 * face.width) for face in self._faces], "soft areas")
+        masks = self._room("masks", 2)
+        self._run(do.SPARE, soft, kept, masks)
+        return masks
 
     def _fines(self, areas: Array, masks: Array, plate: Array, rgb: Array, skin: Array) -> tuple[Array, Array, Array]:
         """Fine detail of skin, plate and the plate where it was; the skin's blurred once more; the plate's luma."""
@@ -199,10 +200,11 @@ class _Group:
         for row, face in enumerate(self._faces):
             count, *parts = (float(value) for value in sums[row])
             more = meshwarp.sharpening(*(part / count for part in parts)) if count else 0.0
-            numbers[row, :5] = (self._settings.sharpness * more, face.strength, *face.ratio)
+            numbers[row] = (self._settings.sharpness * more, face.strength, *face.eyes.iris, *face.eyes.whites)
             small = [*((0, p, self._factor(row, p, luma)) for p in face.lashes)]
-            small += [(2, p, p[2] * np.float32(self._settings.iris)) for p in face.irises]
-            taken = dict.fromkeys((0, 2), 0)
+            small += [(2, p, p[2]) for p in face.eyes.irises]
+            small += [(4, p, p[2]) for p in face.eyes.white_places]
+            taken = dict.fromkeys((0, 2, 4), 0)
             for first, (rows, columns, _), picture in small:
                 slot = first + taken[first]
                 taken[first] += 1

@@ -30,7 +30,8 @@ extern "C" __global__ void skin_draw(
     area[3] = place[1];
 }
 
-// `kept` (pixels), softened: what stays the plate's. Out: (pixels, 2), where skin goes and where anything changes.
+// `kept` (pixels), what stays the plate's, and `areas`, both softened. Out: (pixels, 2), where skin goes and where
+// anything changes.
 extern "C" __global__ void skin_spare(
     const int* box, const int* start, const float* areas, const float* kept, float* out) {
     Spot spot = spot_of(box, start, blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y);
@@ -100,34 +101,37 @@ extern "C" __global__ void skin_columns(
     for (int k = 0; k < 5; ++k) sums[((long long)face * across + x) * 5 + k] = total[k];
 }
 
-// Small pictures in `values`, told by `patches` (n, 4, 5): left, top, right, bottom on the canvas, and where they begin; by
-// what the skin is multiplied for the lashes of either eye, then how far each iris takes on another colour.
+// Small pictures in `values`, told by `patches` (n, 6, 5): left, top, right, bottom on the canvas, and where they begin; by
+// what the skin is multiplied for the lashes of either eye, then how far each iris, then each white takes on another colour.
 __device__ inline const float* patch_at(const int* patch, const float* values, int x, int y) {
     if (x < patch[0] || y < patch[1] || x >= patch[2] || y >= patch[3]) return 0;
     return values + patch[4] + (long long)(y - patch[1]) * (patch[2] - patch[0]) + (x - patch[0]);
 }
 
-// `numbers` (n, 8): how often fine detail is added, strength, the irises' ratios RGB. Out: `skin` becomes the face, `mask`
-// (pixels); `flags` (n, 2): whether it has values that are no number, and whether anything changes.
+// `numbers` (n, 8): how often fine detail is added, strength, the irises' and the whites' ratios RGB. Out: `skin` becomes
+// the face, `mask` (pixels); `flags` (n, 2): whether it has values that are no number, and whether anything changes.
 extern "C" __global__ void skin_finish(
     const int* box, const int* start, const float* numbers, const int* patches, const float* values, const float* plate,
     const float* masks, const float* fines, float* skin, float* mask, int* flags) {
     Spot spot = spot_of(box, start, blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y);
     if (!spot.there) return;
     const float *told = numbers + spot.face * 8, *old = plate + spot.at * 3;
-    const int* patch = patches + spot.face * 20;
+    const int* patch = patches + spot.face * 30;
     float own = masks[spot.at * 2], weight = masks[spot.at * 2 + 1] * told[1];
-    float lashes = 1.0f, dyed = 0.0f;
+    float lashes = 1.0f, dyed = 0.0f, white = 0.0f;
     for (int eye = 0; eye < 2; ++eye) {
         const float* factor = patch_at(patch + eye * 5, values, spot.x, spot.y);
         if (factor) lashes *= *factor;
         const float* iris = patch_at(patch + 10 + eye * 5, values, spot.x, spot.y);
         if (iris) dyed = *iris > dyed ? *iris : dyed;
+        const float* pale = patch_at(patch + 20 + eye * 5, values, spot.x, spot.y);
+        if (pale) white = *pale > white ? *pale : white;
     }
     dyed *= 1.0f - smooth(LUMA(old[0], old[1], old[2]), 0.6f, 0.85f);
     bool finite = true;
     for (int c = 0; c < 3; ++c) {
         float under = old[c] * (1.0f + (told[2 + c] - 1.0f) * dyed);
+        under *= 1.0f + (told[5 + c] - 1.0f) * white;
         float over = (skin[spot.at * 3 + c] + fines[spot.at * 3] * told[0]) * lashes;
         float value = under + (over - under) * own;
         finite = finite && value - value == 0.0f;

@@ -135,12 +135,14 @@ def skin_finish(
     """The twin: `skin` becomes the face, clipped; fills `mask` (pixels) and raises `flags` (n, 2), see skin.cu."""
     for face, shape, some in faces_of(box, start):
         told, old = numbers[face], plate[some]
-        lashes, dyed = np.ones(shape, np.float32), np.zeros(shape, np.float32)
+        lashes, dyed, white = (np.full(shape, begin, np.float32) for begin in (1, 0, 0))
         for eye in (0, 1):
             _each(patches[face, eye], values, lashes, np.multiply)
             _each(patches[face, 2 + eye], values, dyed, np.maximum)
+            _each(patches[face, 4 + eye], values, white, np.maximum)
         dye = dyed.ravel() * (np.float32(1) - smoothstep(luma_of(old), 0.6, 0.85))
         under = old * (np.float32(1) + (told[2:5] - np.float32(1)) * dye[:, None])
+        under *= np.float32(1) + (told[5:8] - np.float32(1)) * white.reshape(-1, 1)
         over = (skin[some] + fines[some, :1] * told[0]) * lashes.reshape(-1, 1)
         made = under + (over - under) * masks[some, :1]
         weight = masks[some, 1] * told[1]
