@@ -31,7 +31,8 @@ from farm.worker.task import TaskContext
 log = structlog.get_logger(__name__)
 
 _ROOMS = ("faces", "media", "inference", "provenance", "worker")
-_LIBRARIES = ("av", "numpy", "opencv-python-headless", "onnxruntime", "onnxruntime-gpu", "cupy-cuda12x")
+_CODE = (".py", ".cu", ".cuh")
+_LIBRARIES = ("av", "numpy", "opencv-python-headless", "onnxruntime", "onnxruntime-gpu", "cupy-cuda13x")
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +40,7 @@ def code_version() -> str:
     """sha256 of the code that makes pictures, and the versions of the libraries that it calls."""
     root = Path(farm.__file__).parent
     found = hashlib.sha256(farm.__version__.encode())
-    for path in sorted([root / "recipe.py", *(path for room in _ROOMS for path in (root / room).rglob("*.py"))]):
+    for path in sources():
         found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     for name in _LIBRARIES:
         try:
@@ -47,6 +48,13 @@ def code_version() -> str:
         except PackageNotFoundError:
             continue
     return found.hexdigest()
+
+
+def sources() -> list[Path]:
+    """The files of that code, the card's kernels among them."""
+    root = Path(farm.__file__).parent
+    rooms = [path for room in _ROOMS for path in (root / room).rglob("*") if path.suffix in _CODE]
+    return sorted([root / "recipe.py", *rooms])
 
 
 def model_hashes(recipe: Recipe, catalogue: Catalogue) -> dict[str, Any]:

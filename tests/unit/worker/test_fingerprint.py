@@ -85,6 +85,13 @@ def test_other_code_makes_another_fingerprint(tmp_path: Path, monkeypatch: pytes
     assert make(tmp_path) != before
 
 
+def test_the_code_that_counts_holds_the_cards_kernels_and_libraries_that_are_asked_for() -> None:
+    root = Path(module.farm.__file__).parent
+    assert {path for path in root.rglob("*") if path.suffix in (".cu", ".cuh")} <= set(module.sources())
+    asked = (root.parent / "pyproject.toml").read_text()
+    assert [name for name in module._LIBRARIES if f'"{name}>' not in asked] == []
+
+
 def test_other_weights_make_another_fingerprint() -> None:
     recipe = preset("swap")
     names = set(module.model_hashes(recipe, CATALOGUE))
